@@ -54,7 +54,7 @@ struct content {
 
 struct contents; /* remembers what it has found at each first word */
 
-/* All three must outlive it. NULL: out of memory. */
+/* All three must outlive it. NULL: out of memory. contents_free takes NULL, too. */
 struct contents *contents_new(struct memory *memory, const struct modules *modules,
                               const struct target *target);
 void contents_free(struct contents *contents);

@@ -27,6 +27,7 @@ struct content_words {
     size_t count, capacity;
 };
 
+/* All three must outlive it; words_free leaves the texts, which are in the arena. */
 void words_init(struct content_words *words, struct places *places, const struct target *target,
                 struct arena *arena);
 void words_free(struct content_words *words);

@@ -24,6 +24,7 @@ enum unwind_table_state {
     UNWIND_TABLE_FOUND,
 };
 
+/* Finds the table of a mapped object, as its header says; never fails otherwise. */
 enum unwind_table_state unwind_table_find(struct unwind_table *table, struct memory *memory,
                                           const struct module *module);
 

@@ -46,8 +46,13 @@ fault_code page_faults_open(struct page_faults **faults, const struct target *ta
 
 typedef void (*page_fault_action)(void *ctx, const struct page_fault *fault);
 
-/* Waits at most timeout_ms for samples, and calls the action for each one. */
+/*
+ * Waits at most timeout_ms for samples, and calls the action for each one. After the
+ * end of the process those that it took before are passed on, and the fault is that of
+ * target_check.
+ */
 fault_code page_faults_read(struct page_faults *faults, int timeout_ms, page_fault_action action,
                             void *ctx, struct fault *fault);
+/* Since page_faults_open. */
 struct page_fault_lack page_faults_lack(const struct page_faults *faults);
 void page_faults_close(struct page_faults *faults);

@@ -80,6 +80,7 @@ struct explain {
     enum explain_step step;
 };
 
+/* The attachment must outlive it. explain_free releases all, after a failure, too. */
 void explain_init(struct explain *explain, struct attachment *attachment);
 void explain_free(struct explain *explain);
 

@@ -40,4 +40,5 @@ enum explain_step {
 #define EXPLAIN_FREE_PAGES 0.2
 #define EXPLAIN_SLACK      0.25
 
+/* Returns the most useful next step: the first in the order of the rules that applies. */
 enum explain_step explain_decide(const struct explain_facts *facts);

@@ -18,6 +18,7 @@ struct frag {
     enum usage_source source;
 };
 
+/* frag_free releases what frag_take or frag_parse has made, after a failure, too. */
 void frag_init(struct frag *frag);
 void frag_free(struct frag *frag);
 

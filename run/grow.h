@@ -39,6 +39,7 @@ struct grow {
         former; /* the attachment's at the start, if it has newer ones: in use elsewhere */
 };
 
+/* The request is copied. grow_free after grow_run, after a failure, too. */
 void grow_init(struct grow *grow, const struct grow_request *request);
 void grow_free(struct grow *grow);
 

@@ -69,6 +69,7 @@ struct grow_sum {
     uint64_t young_ns;          /* length of the last fifth */
 };
 
+/* Cannot fail. A sample for which there is no memory counts as dropped. */
 void grow_sites_init(struct grow_sites *sites);
 void grow_sites_free(struct grow_sites *sites);
 

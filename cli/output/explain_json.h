@@ -5,4 +5,5 @@
 #include "cli/message.h"
 #include "run/explain.h"
 
+/* Adds the members; subject: the process as messages name it. */
 void explain_json(const struct explain *explain, const struct subject *subject, struct json *json);

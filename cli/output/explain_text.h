@@ -8,4 +8,5 @@
 
 enum { EXPLAIN_SITES = 3 };
 
+/* Prints all of it; subject: the process as messages name it. */
 void explain_print(const struct explain *explain, const struct subject *subject, FILE *out);

@@ -555,6 +555,15 @@ static const char *profile_word(const struct frag_view *view)
     return view->frag->why == FAULT_PROF_ABSENT ? "absent" : "disabled";
 }
 
+static void json_left_behind(const struct left_behind *left, struct json *json)
+{
+    json_object_begin(json, "left_behind");
+    json_number(json, "size", left->size);
+    json_number(json, "bytes", left->bytes);
+    json_number(json, "arenas", left->arenas);
+    json_object_end(json);
+}
+
 void frag_json(const struct frag_view *view, struct json *json)
 {
     const struct stats_gauges *gauges = &view->frag->bins.gauges;
@@ -583,11 +592,7 @@ void frag_json(const struct frag_view *view, struct json *json)
         json_number(json, "cached", view->frag->bins.arenas->cached);
     else
         json_null(json, "cached");
-    json_object_begin(json, "left_behind");
-    json_number(json, "size", view->frag->left.size);
-    json_number(json, "bytes", view->frag->left.bytes);
-    json_number(json, "arenas", view->frag->left.arenas);
-    json_object_end(json);
+    json_left_behind(&view->frag->left, json);
     json_number(json, "not_sampled", view->waste->unknown);
     json_list_begin(json, "rows");
     for (size_t i = 0; i < rows_shown(view); i++)

@@ -17,6 +17,7 @@ struct frag_view {
     int pid; /* 0: of files */
 };
 
+/* Prints the answer, the parts and the stacks, of which display says how many. */
 void frag_print(const struct frag_view *view, FILE *out);
 /* Adds the members. */
 void frag_json(const struct frag_view *view, struct json *json);

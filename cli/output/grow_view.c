@@ -266,6 +266,21 @@ static void write_object_growth(const struct grow_view *view, FILE *out)
     fputc('\n', out);
 }
 
+static void write_unseen_stacks(const struct grow *grow, FILE *out)
+{
+    if (grow->walks && (grow->cut || grow->lost || grow->guessed))
+        fprintf(out,
+                "stacks: of %llu, %llu are cut short, %llu end at an unknown caller, %llu have "
+                "guessed callers\n",
+                (unsigned long long)grow->walks, (unsigned long long)grow->cut,
+                (unsigned long long)grow->lost, (unsigned long long)grow->guessed);
+    if (grow->unwalked)
+        fprintf(out,
+                "stacks: %llu samples have none: to find more would take more than half of a "
+                "CPU\n",
+                (unsigned long long)grow->unwalked);
+}
+
 /* What was not seen, or not whole. */
 static void write_lacks(const struct grow_view *view, FILE *out)
 {
@@ -291,17 +306,7 @@ static void write_lacks(const struct grow_view *view, FILE *out)
     if (grow->pages.unread)
         fprintf(out, "not seen: pages in %s of address space\n",
                 units_bytes((double)grow->pages.unread, text));
-    if (grow->walks && (grow->cut || grow->lost || grow->guessed))
-        fprintf(out,
-                "stacks: of %llu, %llu are cut short, %llu end at an unknown caller, %llu have "
-                "guessed callers\n",
-                (unsigned long long)grow->walks, (unsigned long long)grow->cut,
-                (unsigned long long)grow->lost, (unsigned long long)grow->guessed);
-    if (grow->unwalked)
-        fprintf(out,
-                "stacks: %llu samples have none: to find more would take more than half of a "
-                "CPU\n",
-                (unsigned long long)grow->unwalked);
+    write_unseen_stacks(grow, out);
 }
 
 /* ---- the table ---- */

@@ -34,6 +34,7 @@ struct grow_view {
     bool colors;
 };
 
+/* Prints what was found, at most limit rows; colors: with escape sequences. */
 void grow_print(const struct grow_view *view, FILE *out);
 /* Adds the members about the growth: all rows, whatever the limit is. */
 void grow_json(const struct grow_view *view, struct json *json);

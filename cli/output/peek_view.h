@@ -13,6 +13,7 @@ struct peek_view {
     bool show_bytes;    /* print bytes of the heap */
 };
 
+/* Prints at most `rows` rows. What a heap holds is shown with show_bytes alone. */
 void peek_print(const struct peek_view *view, FILE *out);
 /* Adds the members of the document. */
 void peek_json(const struct peek_view *view, struct json *json);

@@ -51,7 +51,9 @@ struct extents_pass {
 /*
  * Calls the action for each extent in use, in the order of addresses, until it returns false.
  * A process with more memory than the limit is read in random parts of 1 or 2 MiB. Memory that
- * the process mapped after source.modules was read is not seen.
+ * the process mapped after source.modules was read is not seen. FAULT_INTERRUPTED,
+ * FAULT_TOO_LATE: the deadline of the source; FAULT_EXECED; FAULT_UNREADABLE with
+ * UNREADABLE_CHANGING.
  */
 typedef bool (*extent_action)(void *ctx, const struct extent *extent);
 fault_code extents_each(struct extents *extents, extent_action action, void *ctx,
