@@ -13,7 +13,8 @@ static const char intro[] =
     "Reads the heap profile of a running process that uses jemalloc out of its\n"
     "memory, and switches profiling by one byte there, without stopping it. For all\n"
     "else, one of its threads is stopped, calls mallctl, and is resumed exactly where\n"
-    "it was. The process is not restarted.\n";
+    "it was. The process is not restarted. Also explains the memory of any other\n"
+    "process: start with jeattach explain PID.\n";
 
 static const char choice_notes[] =
     "If several of these are given, a process must match all of them. Only processes\n"

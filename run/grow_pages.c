@@ -39,7 +39,8 @@ static bool add_range(struct grow_pages *pages, const struct map_entry *entry)
     if (!LIST_GROW(pages->ranges, pages->range_capacity, pages->range_count))
         return false;
     pages->ranges[pages->range_count++] =
-        (struct grow_range){entry->start, entry->end, kind_of_map(entry)};
+        (struct grow_range){entry->start, entry->end, kind_of_map(entry),
+                            !(entry->prot & (MAP_READ | MAP_WRITE | MAP_EXEC))};
     return true;
 }
 
@@ -84,6 +85,12 @@ const struct grow_range *grow_pages_range(const struct grow_pages *pages, remote
     return NULL;
 }
 
+/* As host/resident.c: a stack lies above guard pages, the heap of a Go program does not. */
+static bool lies_on_guard(const struct grow_pages *pages, const struct grow_range *range)
+{
+    return range > pages->ranges && range[-1].guard && range[-1].end == range->start;
+}
+
 void grow_pages_mark_stacks(struct grow_pages *pages, const struct target *target)
 {
     struct task_dir dir;
@@ -98,7 +105,7 @@ void grow_pages_mark_stacks(struct grow_pages *pages, const struct target *targe
             if (n <= 0 || !parse_syscall(text, (size_t)n, &asleep) || !asleep.asleep)
                 continue;
             const struct grow_range *range = grow_pages_range(pages, asleep.sp);
-            if (range && range->kind == GROW_HEAP)
+            if (range && range->kind == GROW_HEAP && lies_on_guard(pages, range))
                 pages->ranges[range - pages->ranges].kind = GROW_STACKS;
         }
     task_dir_close(&dir);

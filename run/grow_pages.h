@@ -25,6 +25,7 @@ enum grow_kind {
 struct grow_range {
     remote_addr start, end;
     enum grow_kind kind;
+    bool guard; /* no access at all: guard pages, for instance */
 };
 
 struct grow_piece {

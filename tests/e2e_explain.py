@@ -109,7 +109,7 @@ class Explain(allocators.TestCase):
         self.assertGreater(len(answer["jemalloc"]["sites"]), 0)
         self.assertIsNone(answer["jemalloc"]["no_profile"])
         self.assertIn(answer["next"]["step"], ("dump", "purge", "frag"))
-        self.assertRegex(text, r"(?m)^profile      profiling is active: .* in use was sampled$")
+        self.assertRegex(text, r"(?m)^profile      profiling is active: its samples stand for .* in use$")
         self.assert_sum(answer)
         self.assert_well(allocator)
 
@@ -137,7 +137,8 @@ class Explain(allocators.TestCase):
         self.assertLess(abs(pages - counts["active"]), MIB, (objects, counts))
         self.assertGreater(objects["in_use"], counts["allocated"] / 2)
         self.assertRegex(
-            text, r"(?m)^jemalloc     5\.3\.0: .* in use, .* free between them; counted ")
+            text, r"(?m)^jemalloc     5\.3\.0: .* in use, .* free between objects\n"
+                  r" {13}\S+ \S+ free pages, .* its own data \(counted .* ago\)$")
         self.assertNotEqual(answer["next"]["step"], "stats")
 
     def test_nothing_is_touched(self):

@@ -182,9 +182,9 @@ class Verb(TestCase):
         tool = self.start_grow(self.process.pid, "--period", "1", "-o", path)
         self.process.ask("leak 4000 200")
         text = self.interrupt(tool)
-        self.assertRegex(text, r"\Agrowing\[%d\] grows by [0-9.]+ [KM]iB/s, first touched by "
-                               r"leak_here \(growing.c:\d+\)" % self.process.pid)
-        self.assertRegex(text, r"\nRSS: \S+ MiB -> \S+ MiB, \+.* in .*, heap \+\S+ MiB")
+        self.assertRegex(text, r"\Agrowing\[%d\] grows by [0-9.]+ [KM]iB/s; first touched by: "
+                               r"\d+ %% leak_here \(growing.c:\d+\)" % self.process.pid)
+        self.assertRegex(text, r"\nRSS: \S+ MiB -> \S+ MiB, \+.* in .*; heap \+\S+ MiB")
         report = lib.run_tool("report", path, "-f", "json")
         self.assert_ran(report)
         bytes_ = json.loads(report.text)["total"]

@@ -1,10 +1,15 @@
 """jeattach peek: how many objects of each kind a heap has, against a program that knows."""
 
+import fcntl
 import json
 import os
+import pty
+import select
 import shutil
+import struct
 import subprocess
 import tempfile
+import termios
 
 import lib
 
@@ -163,7 +168,25 @@ class Peek(lib.TestCase):
         self.assertRegex(lines[0], r": 3\d % class shop::Order<long>, 2\d % not in memory")
         self.assertEqual(lines[2].split(), ["SIZE", "OBJECTS", "+-", "BYTES", "SHARE", "WHAT"])
         self.assertRegex(lines[3], r"^192 B +\d{6} .* class shop::Order<long>$")
-        self.assertRegex(lines[5], r"^\d+ more rows with [\d.]+ MiB are not shown \(--rows\)$")
+        self.assertRegex(lines[5], r"^and \d+ more rows: [\d.]+ MiB \(--rows 0 shows all\)$")
+
+    def test_terminal(self):
+        """Lines are wrapped at the width of a terminal, which has 80 columns; a row
+        continues below its last column, and what its signs mean is said."""
+        process = self.start()
+        master, slave = pty.openpty()
+        fcntl.ioctl(master, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
+        with open(slave, "wb") as terminal:
+            subprocess.run([lib.TOOL, "peek", str(process.pid)], stdout=terminal, check=True)
+            text = b""
+            while select.select([master], [], [], 0)[0]:
+                text += os.read(master, 1 << 16)
+        os.close(master)
+        lines = text.decode().splitlines()
+        self.assertTrue(lines[0].startswith("objects[%d]: " % process.pid), lines)
+        self.assertLessEqual(max(map(len, lines)), 80, lines)
+        self.assertIn("0 zero, x other", text.decode())
+        self.assertGreater(len([line for line in lines if line.startswith(" " * 40)]), 0, lines)
 
     def test_refused(self):
         process = self.process(["sleep", "100"])

@@ -45,8 +45,8 @@ static const char *requests_text(double rate, char out[RATE_TEXT])
 
 static void print_class_head(FILE *out)
 {
-    fprintf(out, "\n%10s %10s %7s %12s %10s %6s %10s %10s %11s\n", "size", "live", "share",
-            "objects", "waste", "", "slabs", "nonfull", "requests/s");
+    fprintf(out, "\n%8s %9s %7s %10s %9s %5s %8s %7s %10s\n", "size", "live", "share", "objects",
+            "waste", "", "slabs", "nonfull", "requests/s");
 }
 
 static void print_small(const struct bins_view *view, const struct bins_row *row, FILE *out)
@@ -55,7 +55,7 @@ static void print_small(const struct bins_view *view, const struct bins_row *row
 
     if (view->looks->last.has_nonfull)
         snprintf(nonfull, sizeof nonfull, "%" PRIu64, row->nonfull);
-    fprintf(out, "%10s %4.0f %% %10" PRIu64 " %10s", units_bytes((double)row->waste, waste),
+    fprintf(out, "%9s %3.0f %% %8" PRIu64 " %7s", units_bytes((double)row->waste, waste),
             bins_percent(row->waste, row->live), row->slabs, nonfull);
 }
 
@@ -68,13 +68,13 @@ static void print_class_row(const struct bins_view *view, const struct bins_rows
         units_bytes((double)row->size, size);
     else
         snprintf(size, sizeof size, "%" PRIu64, row->size);
-    fprintf(out, "%10s %10s %5.1f %% %12" PRIu64 " ", size, units_bytes((double)row->live, live),
+    fprintf(out, "%8s %9s %5.1f %% %10" PRIu64 " ", size, units_bytes((double)row->live, live),
             bins_percent(row->live, rows->live - row->live), row->objects);
     if (row->large)
-        fprintf(out, "%10s %6s %10s %10s", "-", "", "-", "-");
+        fprintf(out, "%9s %5s %8s %7s", "-", "", "-", "-");
     else
         print_small(view, row, out);
-    fprintf(out, " %11s\n", requests_text(row->rate, rate));
+    fprintf(out, " %10s\n", requests_text(row->rate, rate));
 }
 
 static void print_other_classes(const struct bins_rows *rows, size_t shown, FILE *out)
@@ -126,16 +126,15 @@ static bool print_classes_of(const struct bins_view *view, const struct arena_bi
 
 static void print_arena_head(FILE *out)
 {
-    fprintf(out, "\n%6s %8s %10s %10s %10s %10s %10s %10s %10s %10s  %s\n", "arena", "threads",
-            "allocated", "waste", "active", "dirty", "muzzy", "retained", "metadata", "resident",
-            "name");
+    fprintf(out, "\n%5s %7s %9s %9s %9s %9s %9s %9s %9s %9s  %s\n", "arena", "threads", "allocated",
+            "waste", "active", "dirty", "muzzy", "retained", "metadata", "resident", "name");
 }
 
 static void print_bytes(bool known, uint64_t bytes, FILE *out)
 {
     char text[UNITS_TEXT];
 
-    fprintf(out, " %10s", known ? units_bytes((double)bytes, text) : "?");
+    fprintf(out, " %9s", known ? units_bytes((double)bytes, text) : "?");
 }
 
 static void print_arena(const struct bins *bins, const struct arena_bins *arena, FILE *out)
@@ -143,10 +142,10 @@ static void print_arena(const struct bins *bins, const struct arena_bins *arena,
     char name[ARENA_NAME_SIZE + 3];
 
     if (arena->arena < 0)
-        fprintf(out, "%6s", "all");
+        fprintf(out, "%5s", "all");
     else
-        fprintf(out, "%6d", arena->arena);
-    fprintf(out, " %8" PRIu64, arena->threads);
+        fprintf(out, "%5d", arena->arena);
+    fprintf(out, " %7" PRIu64, arena->threads);
     print_bytes(true, arena->allocated, out);
     print_bytes(true, arena_waste(arena), out);
     print_bytes(true, arena->active, out);
@@ -201,14 +200,16 @@ static void print_interval(const struct bins_looks *looks, FILE *out)
     char time[UNITS_TEXT];
 
     if (looks->memory)
-        fprintf(out, "requests are known only by a call: without --no-call\n");
+        fprintf(out, "requests/s: not known without a call; leave out --no-call\n");
     if (!looks->interval_ns)
         return;
     units_duration(looks->interval_ns, time);
     if (looks->two)
-        fprintf(out, "requests/s: in the last %s\n", time);
+        fprintf(out, "requests/s: allocations of that size, in the last %s\n", time);
     else
-        fprintf(out, "requests/s: on average since the start, %s ago; -d 5s: of 5 seconds\n", time);
+        fprintf(out,
+                "requests/s: on average since the start, %s ago (-d 5s: of 5 seconds from now)\n",
+                time);
 }
 
 static void print_bins_notes(const struct bins_view *view, const struct bins_rows *rows, FILE *out)
@@ -217,10 +218,14 @@ static void print_bins_notes(const struct bins_view *view, const struct bins_row
     char text[UNITS_TEXT];
 
     fputc('\n', out);
+    fprintf(out,
+            "waste: free space in slabs, which hold objects of one size; no purge returns it\n");
+    if (view->classes)
+        fprintf(out, "nonfull: slabs with free space\n");
     if (view->classes)
         print_interval(view->looks, out);
     if (bins->since_50 && bins->arenas[0].cached)
-        fprintf(out, "live: with %s that threads keep for their next allocations\n",
+        fprintf(out, "live includes %s that threads keep for their next allocations (tcache)\n",
                 units_bytes((double)bins->arenas[0].cached, text));
     if (rows->live > bins->gauges.allocated + (1 << 20))
         fprintf(out,

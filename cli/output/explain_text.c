@@ -67,8 +67,7 @@ static void print_limit(const struct explain *explain, FILE *out)
     units_bytes((double)use->used, used);
     units_bytes((double)explain_space_left(explain), left);
     if (explain->events.has_peak && !explain->machine)
-        snprintf(peak, sizeof peak, " (%s at most)",
-                 units_bytes((double)explain->events.peak, text));
+        snprintf(peak, sizeof peak, " (peak %s)", units_bytes((double)explain->events.peak, text));
     print_labelled(out, "limit", "%s (%s): %s used%s, %s left", limit,
                    explain->machine ? "machine, no cgroup limit" : "its cgroup", used, peak, left);
 }
@@ -111,9 +110,9 @@ static void print_explained_change(const struct explain *explain, FILE *out)
 
     if (apart > RISE_LEAST || apart < -RISE_LEAST)
         snprintf(own, sizeof own, ", its own memory %s", units_change((double)rise->change, text));
-    print_labelled(out, "change", "RSS %s%s in %s; at most %s; started %s ago",
-                   units_change((double)rss->change, change), own, units_duration(rss->ns, time),
-                   units_bytes((double)explain->resident.peak, peak),
+    print_labelled(out, "change", "RSS %s%s in %s; peak %s; started %s ago",
+                   rss->change ? units_change((double)rss->change, change) : "unchanged", own,
+                   units_duration(rss->ns, time), units_bytes((double)explain->resident.peak, peak),
                    units_duration(explain->age_ns, age));
 }
 
@@ -145,10 +144,10 @@ static void print_parts(const struct explain *explain, FILE *out)
 {
     const struct resident_parts *parts = &explain->parts;
     uint64_t all = parts->rss;
+    size_t found = parts->thread_stacks + 1; /* [stack] is that of the first thread */
     char stacks[64];
 
-    snprintf(stacks, sizeof stacks, "stacks of %zu of %zu threads, and of the first",
-             parts->thread_stacks, explain->threads);
+    snprintf(stacks, sizeof stacks, "stacks of %zu of %zu threads", found, explain->threads);
     print_part_row("anonymous", parts->anonymous, all, "heaps, memory without a file", out);
     print_part_row("[heap]", parts->heap, all, "heap that brk(2) has made", out);
     print_part_row("stacks", parts->stacks, all,
@@ -194,22 +193,22 @@ static const char *gauges_when(const struct gauges_reading *gauges, char *out, s
 
     units_duration(gauges->age_ns, age);
     if (gauges->aged == AGE_UNKNOWN)
-        snprintf(out, size, "counted at an unknown time");
+        snprintf(out, size, "at an unknown time");
     else
-        snprintf(out, size, "counted %s%s ago", gauges->aged == AGE_AT_MOST ? "at most " : "", age);
+        snprintf(out, size, "%s%s ago", gauges->aged == AGE_AT_MOST ? "at most " : "", age);
     return out;
 }
 
-/* "1.9 GiB in use, 100 MiB free between them" */
+/* "1.9 GiB in use, 100 MiB free between objects" */
 static void write_live_objects(char *out, uint64_t in_use, uint64_t slack)
 {
     char use[UNITS_TEXT], free_bytes[UNITS_TEXT];
 
-    snprintf(out, TEXT, "%s in use, %s free between them", units_bytes((double)in_use, use),
+    snprintf(out, TEXT, "%s in use, %s free between objects", units_bytes((double)in_use, use),
              units_bytes((double)slack, free_bytes));
 }
 
-/* "30 MiB in free pages, 12 MiB its own data" */
+/* "30 MiB free pages, 12 MiB its own data" */
 static void write_pages(char *out, const struct stats_gauges *gauges)
 {
     uint64_t kept = gauges->active + gauges->metadata;
@@ -217,7 +216,7 @@ static void write_pages(char *out, const struct stats_gauges *gauges)
 
     units_bytes(gauges->resident > kept ? (double)(gauges->resident - kept) : 0, pages);
     units_bytes((double)gauges->metadata, own);
-    snprintf(out, TEXT, "%s in free pages, %s its own data", pages, own);
+    snprintf(out, TEXT, "%s free pages, %s its own data", pages, own);
 }
 
 /* The objects as of now, if they are known; the rest as of the last count. */
@@ -225,26 +224,26 @@ static void print_jemalloc_counts(const struct explain *explain, const char *ver
 {
     const struct gauges_reading *reading = &explain->gauges;
     bool live = explain->no_live.code == FAULT_NONE;
-    char objects[TEXT] = "", pages[TEXT] = "", when[64] = "nothing has counted the rest yet";
+    char objects[TEXT] = "", pages[TEXT] = "", when[64];
 
     if (live)
         write_live_objects(objects, explain->live.in_use, explain->live.slack);
     else if (gauges_known(reading))
         write_live_objects(objects, reading->gauges.allocated,
                            reading->gauges.active - reading->gauges.allocated);
+    if (*objects)
+        print_labelled(out, "jemalloc", "%s: %s%s", version,
+                       live && explain->live.share < 1 ? "about " : "", objects);
+    else
+        print_labelled(out, "jemalloc", "%s: objects in use are not known", version);
     if (gauges_known(reading)) {
         write_pages(pages, &reading->gauges);
-        gauges_when(reading, when, sizeof when);
+        print_labelled(out, " ", "%s (%scounted %s)", pages, live ? "" : "all ",
+                       gauges_when(reading, when, sizeof when));
+    } else {
+        print_labelled(out, " ", "free pages are not known%s",
+                       reading->state == GAUGES_NEVER ? ": nothing has counted them yet" : "");
     }
-    if (live)
-        print_labelled(out, "jemalloc", "%s: %s%s; %s%s%s", version,
-                       explain->live.share < 1 ? "about " : "", objects, when,
-                       gauges_known(reading) ? ": " : "", pages);
-    else if (gauges_known(reading))
-        print_labelled(out, "jemalloc", "%s, %s: %s, %s", version, when, objects, pages);
-    else
-        print_labelled(out, "jemalloc", "%s; no counts in its memory%s", version,
-                       reading->state == GAUGES_NEVER ? ": nothing has counted yet" : "");
 }
 
 static void print_others(const struct explain *explain, const char *others, FILE *out)
@@ -252,8 +251,8 @@ static void print_others(const struct explain *explain, const char *others, FILE
     enum heap_kind collector = heap_kinds_collector(explain->heaps);
     const char *tool = collector == HEAP_KINDS ? NULL : heap_kind_tool(collector);
 
-    print_labelled(out, "allocator", "%s; no jemalloc%s%s", others, tool ? "; its objects: " : "",
-                   tool ? tool : "");
+    print_labelled(out, "allocator", "%s; no jemalloc%s%s", others,
+                   tool ? "; for its objects: " : "", tool ? tool : "");
 }
 
 static void print_allocators(const struct explain *explain, const struct subject *subject,
@@ -331,7 +330,7 @@ static void print_profiling(const struct explain *explain, const struct subject 
         print_labelled(out, "profile", "%s; not read: %s", verdict_text(explain->facts.prof),
                        message_cause(subject, &explain->no_profile, cause, sizeof cause));
     else if (explain->sites.count)
-        print_labelled(out, "profile", "%s: %s in use was sampled",
+        print_labelled(out, "profile", "%s: its samples stand for %s in use",
                        verdict_text(explain->facts.prof),
                        units_bytes((double)explain->sites.bytes.now, size));
     else

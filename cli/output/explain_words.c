@@ -176,9 +176,8 @@ static const struct {
                    "it grows; this shows which calls use the new memory, without profiling"},
     [STEP_PURGE] = {"purge", "purge", "",
                     "jemalloc keeps free pages, and this returns them to the kernel"},
-    [STEP_FRAG] =
-        {"frag", "frag", "",
-         "few objects keep many pages; this shows their sizes, and with a profile their calls"},
+    [STEP_FRAG] = {"frag", "frag", "",
+                   "few objects keep many pages; this shows their sizes, or their calls"},
     [STEP_DUMP] = {"dump", "dump", " -f text",
                    "its profile shows which calls allocated what is in use"},
     [STEP_RECORD] = {"record", "record", " -d 60s -f text",
@@ -187,10 +186,10 @@ static const struct {
     [STEP_STATS_READ] = {"stats_no_call", "stats --no-call", "",
                          "a call is not possible now; this shows the counts in memory"},
     [STEP_PEEK] = {"peek", "peek", "",
-                   "it is in use and cannot be profiled; this shows what the objects are"},
+                   "profiling is not possible; this shows what the objects are"},
     [STEP_LOOK] = {"look", "grow", " -d 60s",
-                   "a second is short: this looks for a minute, and shows which calls it is"},
-    [STEP_AGAIN] = {"explain", "explain", "", "it can change only when it runs again"},
+                   "a second is short: this watches for a minute, and shows which calls"},
+    [STEP_AGAIN] = {"explain", "explain", "", "it is stopped: look again when it runs"},
 };
 
 const char *explain_command(const struct explain *explain, const struct subject *subject,

@@ -4,6 +4,7 @@
 #include "cli/message.h"
 #include "cli/output/stack_json.h"
 #include "cli/output/usage.h"
+#include "cli/output/wrap.h"
 #include "profile/stack_text.h"
 #include "profile/views/call_label.h"
 #include "profile/views/place_text.h"
@@ -224,7 +225,7 @@ static const char *describe_answer(const struct frag_view *view, const struct pa
         [VERDICT_SLABS] = "in slabs",
         [VERDICT_PAGES] = "free pages, which jeattach purge returns",
         [VERDICT_PADDING] = "behind large objects, in their last pages",
-        [VERDICT_PINNED] = "free pages that extent hooks have pinned: no purge returns them",
+        [VERDICT_PINNED] = "free pages pinned by hooks; never returned",
     };
     const double bytes[] = {[VERDICT_SLABS] = (double)parts->bytes[PART_SLABS],
                             [VERDICT_PAGES] = (double)parts->pages,
@@ -252,11 +253,16 @@ static void print_frag_answer(const struct frag_view *view, const struct parts *
     char clean[64], text[ANSWER_BYTES];
     const bool colors = view->display->colors;
 
-    fputs(colors ? "\033[1m" : "", out);
+    struct wrap wrap;
+    FILE *line = wrap_begin(&wrap, out);
+
     if (view->pid)
-        fprintf(out, "%s[%d] ", message_clean(view->name, clean, sizeof clean), view->pid);
-    text_write_clean(out, describe_answer(view, parts, judge(parts), text), "");
-    fputs(colors ? "\033[0m\n" : "\n", out);
+        fprintf(line, "%s[%d] ", message_clean(view->name, clean, sizeof clean), view->pid);
+    text_write_clean(line, describe_answer(view, parts, judge(parts), text), "");
+    fputc('\n', line);
+    fputs(colors ? "\033[1m" : "", out);
+    wrap_end(&wrap, 0, out);
+    fputs(colors ? "\033[0m" : "", out);
 }
 
 /* ---- the table of parts ---- */
@@ -268,7 +274,7 @@ static void print_frag_part(const struct frag_view *view, const struct parts *pa
 
     snprintf(share, sizeof share, "%.1f %%",
              display_percent((double)bytes, (double)parts->resident));
-    fprintf(out, "  %-13s %12s %9s  %s\n", name, display_bytes(view->display, (double)bytes, text),
+    fprintf(out, "  %-9s %9s %8s  %s\n", name, display_bytes(view->display, (double)bytes, text),
             share, meaning);
 }
 
@@ -278,24 +284,24 @@ static void print_beside(const struct frag_view *view, const char *name, uint64_
 {
     char text[DISPLAY_NUMBER_SIZE];
 
-    fprintf(out, "  %-13s %12s %9s  %s\n", name, display_bytes(view->display, (double)bytes, text),
+    fprintf(out, "  %-9s %9s %8s  %s\n", name, display_bytes(view->display, (double)bytes, text),
             "", meaning);
 }
 
 static const char *meaning_of(const struct parts *parts, enum part part)
 {
     static const char *const meanings[PARTS] = {
-        [PART_SLABS] = "free space in slabs, kept by the objects in them: no purge returns it",
-        [PART_PADDING] = "behind large and sampled objects, in their last pages",
-        [PART_DIRTY] = "free pages: jeattach purge returns them",
-        [PART_MUZZY] = "free pages: the kernel takes them when it needs memory, or a purge",
-        [PART_PINNED] = "free pages that extent hooks have pinned: no purge returns them",
-        [PART_METADATA] = "jemalloc's own data structures that are in memory",
-        [PART_OTHER] = "outside jemalloc: code, stacks, files, other allocators",
+        [PART_SLABS] = "free space between objects; no purge returns it",
+        [PART_PADDING] = "free space behind large and sampled objects",
+        [PART_DIRTY] = "free pages; jeattach purge returns them",
+        [PART_MUZZY] = "free pages; the kernel takes them when needed",
+        [PART_PINNED] = "free pages pinned by hooks; never returned",
+        [PART_METADATA] = "jemalloc's own data",
+        [PART_OTHER] = "not jemalloc: code, stacks, files, other heaps",
     };
 
     if (part == PART_OTHER && parts->bytes[part] < 0)
-        return "counted by jemalloc, but never touched or swapped out";
+        return "counted above, but not in memory (untouched)";
     return meanings[part];
 }
 
@@ -330,10 +336,12 @@ static void print_frag_parts(const struct frag_view *view, const struct parts *p
                      "address space without memory, not in the RSS", out);
     if (view->frag->bins.since_50)
         print_beside(view, "cached", view->frag->bins.arenas->cached,
-                     "in thread caches: counted as allocated, and pins slabs as well", out);
-    fprintf(out, "jeattach purge would return up to %s; the free space in slabs only returns when ",
-            display_bytes(view->display, (double)parts->returned, text));
-    fputs("all objects of a slab are freed\n", out);
+                     "in thread caches, counted as allocated", out);
+    if (parts->returned > 0)
+        fprintf(out, "jeattach purge would return up to %s\n",
+                display_bytes(view->display, (double)parts->returned, text));
+    if (judge(parts) == VERDICT_SLABS)
+        fputs("a slab is returned only when all objects in it are freed\n", out);
 }
 
 /* ---- the table of stacks ---- */
@@ -425,11 +433,14 @@ static void print_table_notes(const struct frag_view *view, size_t shown, FILE *
         mixed |= row->mixed;
         unknown |= row->sample == TABLE_NONE;
     }
+    fputs("size, slabs, in use: of all objects of that size, in bytes; how many slabs hold them,\n"
+          "and how full these are\n",
+          out);
     if (rough)
-        fputs("~: few samples, the error is more than half of it\n", out);
+        fputs("~: few samples: the error is more than half of the value\n", out);
     if (unsure)
         fputs("?: objects in full slabs pin nothing, and most of this stack may be in those: the "
-              "share may be much\n   smaller, and that of another stack of the same size larger\n",
+              "share\n   may be much smaller, and that of another stack of the same size larger\n",
               out);
     if (mixed)
         fputs("mixed sizes: the mean size of the stack is between two size classes, which is a "
@@ -449,8 +460,7 @@ static void print_stacks(const struct frag_view *view, FILE *out)
     if (view->waste->bytes < WASTE_LEAST && !view->display->rows && view->display->least > 0)
         return; /* not asked for */
     fprintf(out, "%11s %7s %10s %6s %9s %8s  %s\n", "free space", "share", "objects", "size",
-            "slabs", "in use",
-            view->samples ? "(slabs of that size); the stack below" : "(slabs of that size)");
+            "slabs", "in use", view->samples ? "stack" : "");
     for (size_t i = 0; i < shown; i++)
         left_out += print_stack(view, &view->waste->rows[i], out);
     print_hidden(view, shown, out);
@@ -481,15 +491,15 @@ static void print_next(const struct frag_view *view, const struct parts *parts, 
     if (view->pid)
         snprintf(pid, sizeof pid, "%d", view->pid);
     if (judge(parts) == VERDICT_PAGES)
-        fprintf(out, "next: jeattach purge %s\n", pid);
+        fprintf(out, "next: jeattach purge %s returns the free pages to the kernel\n", pid);
     if (judge(parts) != VERDICT_SLABS || (view->samples && view->samples->count))
         return;
     if (view->samples)
         fprintf(out, "next: jeattach on %s, so that objects are sampled from now on\n", pid);
     else
         fprintf(out,
-                "next: jeattach peek %s shows what these objects are; to see the stacks, start "
-                "the process with prof:true (jeattach status %s)\n",
+                "next: jeattach peek %s shows what these objects are\n"
+                "      to see the stacks, start it with prof:true (jeattach status %s)\n",
                 pid, pid);
 }
 

@@ -2,6 +2,7 @@
 #include "base/text.h"
 #include "base/units.h"
 #include "cli/output/stack_json.h"
+#include "cli/output/wrap.h"
 #include "profile/stack_text.h"
 #include "profile/views/call_label.h"
 #include "profile/views/place_text.h"
@@ -143,14 +144,14 @@ static void write_size(const struct grow_view *view, FILE *out)
 }
 
 /*
- * ", first touched by session_new (leaky.c:12) 61 %, ..." Not more than that is known: an
+ * "; first touched by: 61 % session_new (leaky.c:12), ..." Not more than that is known: an
  * allocator may have given the memory to another stack since.
  */
 static void write_culprits(const struct grow_view *view, FILE *out)
 {
     const struct grow_rows *rows = view->rows;
     char place[PLACE_TEXT_SIZE];
-    const char *before = ", first touched by ";
+    const char *before = "; first touched by: ";
 
     if (grow_net(view->grow) < grow_bytes(view->grow, NOTABLE_PAGES))
         return;
@@ -165,24 +166,27 @@ static void write_culprits(const struct grow_view *view, FILE *out)
         double percent = display_percent((double)row->bytes, (double)rows->bytes);
         if (i > 0 && (percent < 1 || (double)row->bytes <= row->error))
             break;
-        fputs(before, out);
+        fprintf(out, "%s%.0f %% ", before, percent);
         text_write_clean(out, place_text(view->samples, &view->samples->list[row->sample], place),
                          "");
-        fprintf(out, " %.0f %%", percent);
         before = ", ";
     }
 }
 
 static void write_answer(const struct grow_view *view, FILE *out)
 {
-    if (view->colors)
-        fputs("\033[1m", out);
-    text_write_clean(out, view->target->stat.comm, "");
-    fprintf(out, "[%d] ", (int)view->target->pid);
-    write_grow_verdict(view, out);
-    write_size(view, out);
-    write_culprits(view, out);
-    fputs(view->colors ? "\033[0m\n" : "\n", out);
+    struct wrap wrap;
+    FILE *line = wrap_begin(&wrap, out);
+
+    text_write_clean(line, view->target->stat.comm, "");
+    fprintf(line, "[%d] ", (int)view->target->pid);
+    write_grow_verdict(view, line);
+    write_size(view, line);
+    write_culprits(view, line);
+    fputc('\n', line);
+    fputs(view->colors ? "\033[1m" : "", out);
+    wrap_end(&wrap, 0, out);
+    fputs(view->colors ? "\033[0m" : "", out);
 }
 
 /* ---- what has changed ---- */
@@ -195,7 +199,7 @@ static void write_change(const char *name, double bytes, FILE *out)
     char text[UNITS_TEXT];
 
     if (bytes != 0)
-        fprintf(out, ", %s %s", name, units_change(bytes, text));
+        fprintf(out, "; %s %s", name, units_change(bytes, text));
 }
 
 static void write_rss(const struct grow_view *view, FILE *out)
@@ -211,7 +215,7 @@ static void write_rss(const struct grow_view *view, FILE *out)
     write_change("files", END_CHANGE(grow, file), out);
     write_change("shared memory", END_CHANGE(grow, shared), out);
     write_change("swap", END_CHANGE(grow, swap), out);
-    write_change("of this in huge pages",
+    write_change("in huge pages",
                  grow_bytes(grow, (double)grow->pages.huge_now - (double)grow->pages.huge_first),
                  out);
     fputc('\n', out);
@@ -224,20 +228,22 @@ static void write_division(const struct grow_view *view, FILE *out)
     const struct grow_sum *sum = &grow->sum;
     char text[UNITS_TEXT];
 
-    fprintf(out, "anonymous memory: %s by stack, from %zu sample%s",
+    if (!sum->samples && sum->nobody < 1 && sum->in_flight < 1 && !sum->lost)
+        return;
+    fprintf(out, "anonymous memory: %s by stack (%zu sample%s)",
             units_change(grow_bytes(grow, sum->by_stack), text), sum->samples,
             sum->samples == 1 ? "" : "s");
     if (sum->nobody >= 1)
-        fprintf(out, ", %s without a sample", units_change(grow_bytes(grow, sum->nobody), text));
+        fprintf(out, "; %s not sampled", units_change(grow_bytes(grow, sum->nobody), text));
     if (sum->in_flight >= 1)
-        fprintf(out, ", %s in flight", units_change(grow_bytes(grow, sum->in_flight), text));
+        fprintf(out, "; %s in flight, not likely to stay",
+                units_change(grow_bytes(grow, sum->in_flight), text));
     if (sum->lost)
-        fprintf(out, ", %s of before was given back",
+        fprintf(out, "; %s of older memory returned",
                 units_change(-grow_bytes(grow, (double)sum->lost), text));
     fputc('\n', out);
     if (sum->again >= NOTABLE_PAGES)
-        fprintf(out,
-                "not growth: %s of other page faults, in memory that was given back meanwhile\n",
+        fprintf(out, "not growth: %s that was touched, and returned before the end\n",
                 units_bytes(grow_bytes(grow, sum->again), text));
 }
 
@@ -266,14 +272,28 @@ static void write_object_growth(const struct grow_view *view, FILE *out)
     fputc('\n', out);
 }
 
-static void write_unseen_stacks(const struct grow *grow, FILE *out)
+/* One in a hundred stacks, or fewer, changes no answer. */
+static bool is_notable(const struct grow *grow, uint64_t walks)
 {
-    if (grow->walks && (grow->cut || grow->lost || grow->guessed))
-        fprintf(out,
-                "stacks: of %llu, %llu are cut short, %llu end at an unknown caller, %llu have "
-                "guessed callers\n",
-                (unsigned long long)grow->walks, (unsigned long long)grow->cut,
-                (unsigned long long)grow->lost, (unsigned long long)grow->guessed);
+    return walks * 100 > grow->walks;
+}
+
+/* The inner calls of each stack are right: what is unsure are the outer ones. */
+static void write_walks(const struct grow *grow, FILE *out)
+{
+    const struct {
+        uint64_t walks;
+        const char *words;
+    } rows[] = {
+        {grow->cut, "are deeper than the copy of the stack: their outermost calls are missing"},
+        {grow->lost, "end at a caller that is not known"},
+        {grow->guessed, "have callers that are guessed, without call frame information"},
+    };
+
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        if (is_notable(grow, rows[i].walks))
+            fprintf(out, "stacks: %.0f %% %s\n", 100 * (double)rows[i].walks / (double)grow->walks,
+                    rows[i].words);
     if (grow->unwalked)
         fprintf(out,
                 "stacks: %llu samples have none: to find more would take more than half of a "
@@ -299,14 +319,18 @@ static void write_lacks(const struct grow_view *view, FILE *out)
         fprintf(out, "not seen: page faults of %zu threads that could not be opened\n",
                 lack->threads);
     if (lack->lost || lack->throttled || grow->sites.dropped)
-        fprintf(out, "lost: %llu of %llu samples; the kernel paused the sampling %llu times\n",
+        fprintf(out, "lost: %llu of %llu samples",
                 (unsigned long long)(lack->lost + grow->sites.dropped),
-                (unsigned long long)(lack->lost + grow->sites.seen),
+                (unsigned long long)(lack->lost + grow->sites.seen));
+    if (lack->throttled)
+        fprintf(out, "; the kernel paused the sampling %llu times",
                 (unsigned long long)lack->throttled);
+    if (lack->lost || lack->throttled || grow->sites.dropped)
+        fputc('\n', out);
     if (grow->pages.unread)
         fprintf(out, "not seen: pages in %s of address space\n",
                 units_bytes((double)grow->pages.unread, text));
-    write_unseen_stacks(grow, out);
+    write_walks(grow, out);
 }
 
 /* ---- the table ---- */
@@ -335,7 +359,7 @@ static void write_grow_row(const struct grow_view *view, const struct grow_row *
     snprintf(around, sizeof around, "+-%s", units_bytes(row->error, error));
     if (within && view->colors)
         fputs("\033[2m", out);
-    fprintf(out, "%11s %12s %6.1f %13s%s\n", units_change(bytes, grown), around,
+    fprintf(out, "%11s %12s %5.1f %% %13s%s\n", units_change(bytes, grown), around,
             display_percent(bytes, (double)view->rows->bytes),
             seconds > 0 ? units_rate(bytes / seconds, rate) : "", within ? " ~" : "");
     write_grow_calls(view, row, out);
@@ -348,28 +372,43 @@ static void write_table(const struct grow_view *view, FILE *out)
     const struct grow_rows *rows = view->rows;
     size_t shown = !view->limit || view->limit > rows->count ? rows->count : view->limit;
     int64_t rest = 0;
+    bool unsure = false;
     char text[UNITS_TEXT];
 
     if (shown)
-        fprintf(out, "%11s %12s %6s %13s %s\n", "growth", "error", "%", "rate",
-                "stack below (~: within its error)");
-    for (size_t i = 0; i < shown; i++)
+        fprintf(out, "%11s %12s %7s %13s  %s\n", "growth", "margin", "share", "rate",
+                "stack, innermost call first");
+    for (size_t i = 0; i < shown; i++) {
         write_grow_row(view, &rows->list[i], out);
+        unsure |= (double)rows->list[i].bytes <= rows->list[i].error;
+    }
     for (size_t i = shown; i < rows->count; i++)
         rest = add_saturating(rest, rows->list[i].bytes);
     if (shown < rows->count)
         fprintf(out, "%11s in %zu more stack%s (--rows 0 shows all)\n",
                 units_change((double)rest, text), rows->count - shown,
                 rows->count - shown == 1 ? "" : "s");
+    if (unsure)
+        fputs("~: the growth is within its margin of error (+-, 95 %)\n", out);
+}
+
+/* What the change consists of. */
+static void write_parts(const struct grow_view *view, FILE *out)
+{
+    struct wrap wrap;
+    FILE *lines = wrap_begin(&wrap, out);
+
+    write_rss(view, lines);
+    write_division(view, lines);
+    write_object_growth(view, lines);
+    write_lacks(view, lines);
+    wrap_end(&wrap, 2, out);
 }
 
 void grow_print(const struct grow_view *view, FILE *out)
 {
     write_answer(view, out);
-    write_rss(view, out);
-    write_division(view, out);
-    write_object_growth(view, out);
-    write_lacks(view, out);
+    write_parts(view, out);
     write_table(view, out);
 }
 

@@ -3,6 +3,7 @@
 #include "base/units.h"
 #include "cli/message.h"
 #include "cli/output/columns.h"
+#include "cli/output/wrap.h"
 
 #include <math.h>
 #include <string.h>
@@ -34,7 +35,7 @@ static const char *count_words(double count, char out[COUNT_TEXT])
 static void add_kind(struct line *line, const struct peek_row *row)
 {
     if (row->absent) {
-        line_printf(line, "not in memory, not read: ");
+        line_printf(line, "not in memory: ");
         line_add(line, row->detail);
         return;
     }
@@ -97,13 +98,19 @@ static void print_prefixes(const struct peek_view *view, const struct peek_row *
     }
 }
 
-/* "p p n 0" */
+/* "; 73 % p p n 0" */
 static void print_shape(const struct peek_row *row, FILE *out)
 {
-    fprintf(out, " (%.0f %%:", percentage((double)row->shape_hits, (double)row->hits));
+    fprintf(out, "; %.0f %%", percentage((double)row->shape_hits, (double)row->hits));
     for (const char *p = row->shape; *p; p++)
         fprintf(out, " %c", *p);
-    fputc(')', out);
+}
+
+/* A pattern of nothing but zeros says nothing: what the row is about comes behind it. */
+static bool tells_shape(const struct peek_row *row)
+{
+    return row->shape_hits * SHAPE_SHARE >= row->hits && row->kind != CONTENT_TYPE &&
+           row->shape[strspn(row->shape, "0")];
 }
 
 static void print_what(const struct peek_view *view, const struct peek_row *row, FILE *out)
@@ -114,7 +121,7 @@ static void print_what(const struct peek_view *view, const struct peek_row *row,
     line_init(&line, text, sizeof text, WHAT_COLUMNS);
     add_kind(&line, row);
     fputs(text, out);
-    if (row->shape_hits * SHAPE_SHARE >= row->hits && row->shape[0] && row->kind != CONTENT_TYPE)
+    if (tells_shape(row))
         print_shape(row, out);
     print_prefixes(view, row, out);
     fputc('\n', out);
@@ -122,7 +129,7 @@ static void print_what(const struct peek_view *view, const struct peek_row *row,
 
 /* ---- the answer ---- */
 
-static void print_heap_answer(const struct peek_view *view, FILE *out)
+static void write_heap_answer(const struct peek_view *view, FILE *out)
 {
     const struct peek *peek = view->peek;
     char name[64], bytes[UNITS_TEXT], objects[COUNT_TEXT], text[WHAT_BYTES];
@@ -140,18 +147,23 @@ static void print_heap_answer(const struct peek_view *view, FILE *out)
         add_kind(&line, row);
         fprintf(out, "%s%.0f %% %s", i ? ", " : ": ", share, text);
     }
-    fputc('\n', out);
+}
+
+static void print_heap_answer(const struct peek_view *view, FILE *out)
+{
+    struct wrap wrap;
+
+    write_heap_answer(view, wrap_begin(&wrap, out));
+    wrap_end(&wrap, 0, out);
 }
 
 static void print_sample(const struct peek *peek, FILE *out)
 {
     fprintf(out,
-            "by a sample of %zu objects; a value after +- is half of the interval that is "
-            "right in 95 of 100 samples\n",
+            "estimated from %zu objects, chosen at random; +- is the margin of error (95 %%)\n",
             peek->judged);
     if (peek->pass.share > 0 && peek->pass.share < 1)
-        fprintf(out,
-                "of %.1f %% of the memory, in random parts: numbers of objects are estimates\n",
+        fprintf(out, "%.1f %% of the memory was read, in random parts: all numbers are estimates\n",
                 100 * peek->pass.share);
 }
 
@@ -215,17 +227,52 @@ static void print_rest(const struct peek *peek, size_t shown, FILE *out)
     for (size_t i = shown; i < peek->row_count; i++)
         bytes += peek->rows[i].bytes;
     if (shown < peek->row_count)
-        fprintf(out, "%zu more rows with %s are not shown (--rows)\n", peek->row_count - shown,
-                units_bytes(bytes, text));
+        fprintf(out, "and %zu more row%s: %s (--rows 0 shows all)\n", peek->row_count - shown,
+                peek->row_count - shown == 1 ? "" : "s", units_bytes(bytes, text));
     if (peek->unjudged > 0)
-        fprintf(out, "%s are in sizes of which no object was looked at\n",
+        fprintf(out, "%s are in size classes of which no object was looked at\n",
                 units_bytes(peek->unjudged, text));
     if (peek->freed)
-        fprintf(out, "%zu objects were released before they were read, and left out\n",
+        fprintf(out, "%zu objects were freed before they were read, and are left out\n",
                 peek->freed);
     if (peek->pass.unsettled)
         fprintf(out, "%zu slabs changed while they were read, and are left out\n",
                 peek->pass.unsettled);
+}
+
+/* What the signs in the rows mean. */
+static void print_peek_legend(const struct peek_view *view, size_t shown, FILE *out)
+{
+    bool shape = false, prefix = false;
+
+    for (size_t i = 0; i < shown; i++) {
+        shape |= tells_shape(&view->peek->rows[i]);
+        prefix |= view->peek->rows[i].prefix_count > 0;
+    }
+    if (shape)
+        fputs("p n 0: the commonest first words (8 bytes each): p pointer to memory, m pointer\n"
+              "into a module, n small number, 0 zero, x other\n",
+              out);
+    if (prefix && !view->show_bytes)
+        fputs("--show-bytes shows the same bytes, and examples; they may be secrets\n", out);
+}
+
+/* A row on a terminal continues below its last column. */
+static void print_peek_row(const struct peek_view *view, const struct peek_row *row,
+                           const size_t widths[NUMBER_COLUMNS], FILE *out)
+{
+    char cells[NUMBER_COLUMNS][NUMBER_CELL];
+    size_t indent = 0;
+    struct wrap wrap;
+    FILE *line = wrap_begin(&wrap, out);
+
+    fill_numbers(view, row, cells);
+    print_numbers(widths, cells, line);
+    print_what(view, row, line);
+    for (size_t c = 0; c < NUMBER_COLUMNS; c++)
+        indent += widths[c] + 2;
+    wrap_end(&wrap, indent, out);
+    print_examples(view, row, out);
 }
 
 void peek_print(const struct peek_view *view, FILE *out)
@@ -242,13 +289,10 @@ void peek_print(const struct peek_view *view, FILE *out)
         snprintf(cells[c], NUMBER_CELL, "%s", number_headings[c]);
     print_numbers(widths, cells, out);
     fputs("WHAT\n", out);
-    for (size_t i = 0; i < rows; i++) {
-        fill_numbers(view, &peek->rows[i], cells);
-        print_numbers(widths, cells, out);
-        print_what(view, &peek->rows[i], out);
-        print_examples(view, &peek->rows[i], out);
-    }
+    for (size_t i = 0; i < rows; i++)
+        print_peek_row(view, &peek->rows[i], widths, out);
     print_rest(peek, rows, out);
+    print_peek_legend(view, rows, out);
 }
 
 /* ---- JSON ---- */

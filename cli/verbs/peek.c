@@ -143,11 +143,13 @@ const struct verb verb_peek = {
              "  pointers  at least half of its words, to other memory (heap) or into a module\n"
              "  small numbers, random bytes (compressed or encrypted data), other\n"
              "\n"
-             "A pattern in parentheses is the commonest one of the first words: p pointer to\n"
-             "memory, m pointer into a module, n small number, 0 zero, x anything else. The\n"
-             "numbers of objects are estimates with their error, and exact where each object\n"
-             "of a size was looked at. It needs jemalloc 5.0 or later, and no profiling.\n"
-             "Nothing is called, nothing is stopped, and only pages in memory are read.\n",
+             "A pattern such as \"73 % p p n 0\" is the commonest one of the first words, and\n"
+             "how many begin so: p pointer to memory, m pointer into a module, n small\n"
+             "number, 0 zero, x anything else. A text without spaces is a name, one with\n"
+             "spaces is words. The numbers of objects are estimates with their margin of\n"
+             "error (+-, 95 %), and exact where each object of a size was looked at. Requires\n"
+             "jemalloc 5.0 or later, and no profiling. Nothing is called, nothing is stopped,\n"
+             "and only pages in memory are read.\n",
     .notes = "A heap holds secrets. Bytes of objects are printed only with --show-bytes: the\n"
              "beginnings that texts of a row share, and the first 32 bytes of three examples.\n"
              "Names of classes, symbols and modules are always shown.\n"

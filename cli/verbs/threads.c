@@ -19,8 +19,9 @@ static void print_thread_rows(const struct job *job, const struct tsd_threads *t
     job_print_head(job);
     thread_view_print(threads, stdout);
     if (threads->unknown_why && !job->options->quiet)
-        message("%zu of %zu threads are not known: %s", threads->by_sampling[THREAD_UNKNOWN],
-                thread_counts_total(threads->by_sampling), threads->unknown_why);
+        message("whether %zu of %zu threads sample is not known: %s",
+                threads->by_sampling[THREAD_UNKNOWN], thread_counts_total(threads->by_sampling),
+                threads->unknown_why);
 }
 
 static fault_code perform_threads(struct job *job, struct fault *fault)

@@ -1,6 +1,6 @@
 # fish completion for jeattach(1)
 
-set -g __jeattach_verbs ps status explain on off dump record leak grow recent watch report stats frag peek top reset purge mallctl help
+set -g __jeattach_verbs ps explain status on off dump record leak grow recent watch report stats frag peek top reset purge mallctl help
 
 # True if the verb is one of the arguments. Options may stand before it; without a verb it is ps.
 function __jeattach_verb
@@ -50,9 +50,9 @@ function __jeattach_threads
     end
 end
 
-set -l verbs ps status explain on off dump record leak grow recent watch report stats frag peek top reset purge mallctl
-set -l processes status explain on off dump record leak grow recent watch stats frag peek top reset purge mallctl
-set -l several status explain on off dump record leak grow recent stats frag peek reset purge mallctl
+set -l verbs ps explain status on off dump record leak grow recent watch report stats frag peek top reset purge mallctl
+set -l processes explain status on off dump record leak grow recent watch stats frag peek top reset purge mallctl
+set -l several explain status on off dump record leak grow recent stats frag peek reset purge mallctl
 set -l calls on off dump record leak watch top
 set -l hooks on dump record leak recent watch stats frag top reset purge mallctl
 set -l sites dump record leak grow recent report top

@@ -187,7 +187,7 @@ static const char *explain_unknown(const struct tsd_threads *threads,
     size_t pointers = 0;
 
     if (reading->state.build.opt_prof != FACT_YES)
-        return "profiling is not enabled in it";
+        return "profiling is not enabled in the process";
     for (size_t i = 0; i < threads->count; i++)
         if (threads->list[i].sampling == THREAD_UNKNOWN && !threads->list[i].background)
             pointers += threads->list[i].pointer == 0;
