@@ -28,7 +28,8 @@ static bool read_typeinfo(struct places *places, remote_addr at, struct typeinfo
            is_in_module(places, typeinfo->name);
 }
 
-static bool read_vtable_head(struct places *places, remote_addr address_point, struct vtable_head *head)
+static bool read_vtable_head(struct places *places, remote_addr address_point,
+                             struct vtable_head *head)
 {
     return address_point % 8 == 0 &&
            memory_read(places->memory, address_point - sizeof *head, head, sizeof *head) &&

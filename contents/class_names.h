@@ -29,5 +29,6 @@ struct class_names {
  */
 const char *class_names_find(struct class_names *classes, remote_addr address_point);
 
-/* Returns the demangled name of a symbol, of at most CLASS_TEXT_MAX bytes, in the arena, or NULL. */
+/* Returns the demangled name of a symbol, of at most CLASS_TEXT_MAX bytes, in the arena, or NULL.
+ */
 const char *class_names_demangle(struct arena *arena, const char *symbol);

@@ -39,10 +39,9 @@ void contents_free(struct contents *contents)
 const char *content_kind_name(enum content_kind kind)
 {
     static const char *const names[CONTENT_KINDS] = {
-        [CONTENT_CLASS] = "class",       [CONTENT_TYPE] = "type",
-        [CONTENT_TEXT] = "text",         [CONTENT_ZEROS] = "zeros",
-        [CONTENT_POINTERS] = "pointers", [CONTENT_NUMBERS] = "numbers",
-        [CONTENT_RANDOM] = "random",     [CONTENT_OTHER] = "other",
+        [CONTENT_CLASS] = "class",   [CONTENT_TYPE] = "type",         [CONTENT_TEXT] = "text",
+        [CONTENT_ZEROS] = "zeros",   [CONTENT_POINTERS] = "pointers", [CONTENT_NUMBERS] = "numbers",
+        [CONTENT_RANDOM] = "random", [CONTENT_OTHER] = "other",
     };
 
     return names[kind];
@@ -197,7 +196,7 @@ static bool judge_format(const unsigned char *bytes, size_t len, struct content 
 }
 
 static bool judge_numbers(struct contents *contents, const struct seen_words *seen,
-                        struct content *content)
+                          struct content *content)
 {
     size_t used = seen->count - seen->zeros;
 

@@ -22,10 +22,10 @@ enum content_kind {
 };
 
 enum {
-    CONTENT_FIRST = 256,        /* bytes of an object that are looked at, from its start */
-    CONTENT_SECOND = 256,       /* of a large one, from its middle */
-    CONTENT_LARGE = 4096,       /* bytes from which on an object has a second piece */
-    CONTENT_SHAPE = 8,          /* words of a shape */
+    CONTENT_FIRST = 256,  /* bytes of an object that are looked at, from its start */
+    CONTENT_SECOND = 256, /* of a large one, from its middle */
+    CONTENT_LARGE = 4096, /* bytes from which on an object has a second piece */
+    CONTENT_SHAPE = 8,    /* words of a shape */
     CONTENT_NO_WORD = UINT32_MAX,
 };
 

@@ -5,10 +5,10 @@
 
 enum {
     SEEN_MAX = 256,
-    LEAST_ENDED = 5,   /* characters before a NUL; a number of 4 bytes may look like 4 of them */
-    LEAST_OPEN = 8,    /* without a NUL */
-    LEAST_HEADED = 4,  /* after a header that is proven */
-    LONG_ENOUGH = 16,  /* behind any header */
+    LEAST_ENDED = 5,  /* characters before a NUL; a number of 4 bytes may look like 4 of them */
+    LEAST_OPEN = 8,   /* without a NUL */
+    LEAST_HEADED = 4, /* after a header that is proven */
+    LONG_ENOUGH = 16, /* behind any header */
     HEX_LEAST = 16,
     BASE64_LEAST = 24,
 };
