@@ -191,7 +191,7 @@ static void test_whole_and_half(void)
 
     peek.classes[0] = (struct peek_class){.size = 48, .objects = 100};
     fill_rows(&peek, 100, 30);
-    CHECK(peek_rows_make(&peek) && peek.rows[0].objects == 70 && !peek.rows[0].objects_error);
+    CHECK(peek_rows_make(&peek) && peek.rows[0].objects == 70 && peek.rows[0].objects_error == 0);
     peek_free(&peek);
     peek.class_count = 1;
     peek.pass.share = 0.5;

@@ -110,7 +110,7 @@ static void test_shared(void)
         CHECK(sum(&made.waste) == made.waste.bytes && made.waste.unknown == small);
         CHECK(row_is(&made, 0, "keep", 48, 0.749 * (double)whole, 0.751 * (double)whole));
         CHECK(row_is(&made, 1, "churn", 48, 0.249 * (double)whole, 0.251 * (double)whole));
-        CHECK(row_is(&made, 2, "", 32, small, small));
+        CHECK(row_is(&made, 2, "", 32, (double)small, (double)small));
         CHECK(made.waste.rows[2].objects == 5 && made.waste.rows[2].error == 0);
         CHECK(!made.waste.rows[0].mixed && made.waste.has_profile);
         /* Two standard deviations of a share of 3/4 among 4000 samples: 1.4 %. */
