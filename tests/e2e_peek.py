@@ -10,6 +10,7 @@ import struct
 import subprocess
 import tempfile
 import termios
+import unittest
 
 import lib
 
@@ -31,6 +32,8 @@ FEW = 2  # other objects of the same kind and size: of the C++ library, of stdio
 class Peek(lib.TestCase):
     @classmethod
     def setUpClass(cls):
+        if not shutil.which("g++"):
+            raise unittest.SkipTest("g++ is not installed")
         place = tempfile.TemporaryDirectory()
         cls.addClassCleanup(place.cleanup)
         cls.program = os.path.join(place.name, "objects")
@@ -100,12 +103,14 @@ class Peek(lib.TestCase):
 
     def test_stripped(self):
         """The names of classes are in their type information."""
-        report = json.loads(self.peek(self.start(self.variant("strip", self.program)), "--json").text)
+        process = self.start(self.variant("strip", self.program))
+        report = json.loads(self.peek(process, "--json").text)
         self.assert_counts(report)
 
     def test_without_type_information(self):
         """The names are those of symbols."""
-        report = json.loads(self.peek(self.start(self.variant("g++", "-O1", "-fno-rtti", SOURCE)), "--json").text)
+        process = self.start(self.variant("g++", "-O1", "-fno-rtti", SOURCE))
+        report = json.loads(self.peek(process, "--json").text)
         self.assert_counts(report, KNOWN[:3])
 
     def test_many_symbols_of_one_word(self):
