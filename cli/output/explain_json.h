@@ -3,7 +3,7 @@
 
 #include "base/json.h"
 #include "cli/message.h"
-#include "run/explain.h"
+#include "run/explain/explain.h"
 
 /* Adds the members; subject: the process as messages name it. */
 void explain_json(const struct explain *explain, const struct subject *subject, struct json *json);

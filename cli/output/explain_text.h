@@ -2,7 +2,7 @@
 #pragma once
 
 #include "cli/message.h"
-#include "run/explain.h"
+#include "run/explain/explain.h"
 
 #include <stdio.h>
 

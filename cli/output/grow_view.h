@@ -3,7 +3,7 @@
 
 #include "base/json.h"
 #include "profile/views/display.h"
-#include "run/grow.h"
+#include "run/grow/grow.h"
 
 /* The stacks with the same functions of the program itself. */
 struct grow_row {

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "base/json.h"
-#include "run/peek.h"
+#include "run/peek/peek.h"
 
 struct peek_view {
     const struct peek *peek;

@@ -1,5 +1,5 @@
 /* jeattach explain */
-#include "run/explain.h"
+#include "run/explain/explain.h"
 #include "cli/faults.h"
 #include "cli/job.h"
 #include "cli/output/attachment_json.h"

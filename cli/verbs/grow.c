@@ -1,5 +1,5 @@
 /* jeattach grow */
-#include "run/grow.h"
+#include "run/grow/grow.h"
 #include "cli/job.h"
 #include "cli/notes.h"
 #include "cli/output/attachment_json.h"

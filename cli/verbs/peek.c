@@ -1,5 +1,5 @@
 /* jeattach peek */
-#include "run/peek.h"
+#include "run/peek/peek.h"
 #include "cli/faults.h"
 #include "cli/job.h"
 #include "cli/output/attachment_json.h"

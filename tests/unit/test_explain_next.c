@@ -1,6 +1,6 @@
 /* The one step that explain suggests, for every combination of facts. */
 #include "check.h"
-#include "run/explain_next.h"
+#include "run/explain/explain_next.h"
 
 /* A process with jemalloc that can do everything, and needs nothing. */
 static struct explain_facts usual(void)

@@ -4,8 +4,8 @@
  * The random numbers are the same in each run.
  */
 #include "check.h"
-#include "run/peek_draw.h"
-#include "run/peek_rows.h"
+#include "run/peek/peek_draw.h"
+#include "run/peek/peek_rows.h"
 
 #include <math.h>
 #include <string.h>

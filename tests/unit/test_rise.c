@@ -1,6 +1,6 @@
 /* Whether memory grows, from a few measurements; and how long the space below a limit lasts. */
 #include "check.h"
-#include "run/rise.h"
+#include "run/explain/rise.h"
 
 #define MIB       ((uint64_t)1 << 20)
 #define TENTH_NS  100000000u

@@ -1,4 +1,4 @@
-#include "run/peek_draw.h"
+#include "run/peek/peek_draw.h"
 #include "base/search.h"
 
 #include <math.h>

@@ -1,4 +1,4 @@
-#include "run/rise.h"
+#include "run/explain/rise.h"
 
 #define SECOND_NS    1e9
 #define YEARS_TEN_NS (10 * 365.0 * 86400 * SECOND_NS)

@@ -1,4 +1,4 @@
-#include "run/object_growth.h"
+#include "run/grow/object_growth.h"
 
 #include <stdlib.h>
 

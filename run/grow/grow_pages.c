@@ -1,4 +1,4 @@
-#include "run/grow_pages.h"
+#include "run/grow/grow_pages.h"
 #include "base/list.h"
 #include "elf/modules.h"
 #include "host/task.h"

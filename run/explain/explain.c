@@ -1,4 +1,4 @@
-#include "run/explain.h"
+#include "run/explain/explain.h"
 #include "attach/permit.h"
 #include "attach/threads.h"
 #include "host/pressure.h"

@@ -1,4 +1,4 @@
-#include "run/heap_kind.h"
+#include "run/explain/heap_kind.h"
 #include "elf/sections.h"
 
 #include <string.h>

@@ -1,4 +1,4 @@
-#include "run/grow_profile.h"
+#include "run/grow/grow_profile.h"
 #include "host/task.h"
 
 #include <inttypes.h>

@@ -1,8 +1,8 @@
-#include "run/peek.h"
+#include "run/peek/peek.h"
 #include "run/faults.h"
-#include "run/peek_draw.h"
-#include "run/peek_rows.h"
-#include "run/presence.h"
+#include "run/peek/peek_draw.h"
+#include "run/peek/peek_rows.h"
+#include "run/peek/presence.h"
 
 #include <errno.h>
 #include <string.h>

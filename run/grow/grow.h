@@ -8,8 +8,8 @@
 #include "perf/page_faults.h"
 #include "run/attachment.h"
 #include "run/capture.h"
-#include "run/grow_sites.h"
-#include "run/object_growth.h"
+#include "run/grow/grow_sites.h"
+#include "run/grow/object_growth.h"
 
 struct grow_request {
     uint64_t duration_ns;

@@ -16,7 +16,7 @@
 #pragma once
 
 #include "base/table.h"
-#include "run/grow_pages.h"
+#include "run/grow/grow_pages.h"
 
 enum {
     GROW_SITES_MAX = 1 << 18,

@@ -1,7 +1,7 @@
 /* The rows of a sample: what it says about all objects, with the sampling error. */
 #pragma once
 
-#include "run/peek.h"
+#include "run/peek/peek.h"
 
 /*
  * Sorts the samples by row, and makes peek->rows, totals and kinds. False: out of memory.

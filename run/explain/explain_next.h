@@ -2,7 +2,7 @@
 #pragma once
 
 #include "jemalloc/prof.h"
-#include "run/rise.h"
+#include "run/explain/rise.h"
 
 /* What the step depends on. Shares are of the RSS, 0 to 1; 0 also if they are not known. */
 struct explain_facts {

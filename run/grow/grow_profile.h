@@ -5,7 +5,7 @@
 #pragma once
 
 #include "jemalloc/sink.h"
-#include "run/grow_sites.h"
+#include "run/grow/grow_sites.h"
 
 /*
  * Appends the profile, with the mappings of the last look. Threads are those of the

@@ -12,8 +12,8 @@
 #include "jemalloc/reader/gauges.h"
 #include "profile/name_cache.h"
 #include "profile/sites.h"
-#include "run/explain_next.h"
-#include "run/heap_kind.h"
+#include "run/explain/explain_next.h"
+#include "run/explain/heap_kind.h"
 #include "run/readout.h"
 
 enum parts_state {

@@ -5,7 +5,7 @@
  */
 #pragma once
 
-#include "run/peek.h"
+#include "run/peek/peek.h"
 
 struct peek_draw {
     struct peek *peek;

@@ -1,8 +1,8 @@
-#include "run/grow.h"
+#include "run/grow/grow.h"
 #include "host/task.h"
 #include "perf/walk.h"
 #include "run/faults.h"
-#include "run/grow_profile.h"
+#include "run/grow/grow_profile.h"
 #include "run/interrupt.h"
 
 #include <math.h>

@@ -1,4 +1,4 @@
-#include "run/presence.h"
+#include "run/peek/presence.h"
 
 int presence_open(struct presence_map *map, const struct target *target)
 {

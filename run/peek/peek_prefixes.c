@@ -1,4 +1,4 @@
-#include "run/peek_rows.h"
+#include "run/peek/peek_rows.h"
 
 #include <string.h>
 

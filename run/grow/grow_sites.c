@@ -1,4 +1,4 @@
-#include "run/grow_sites.h"
+#include "run/grow/grow_sites.h"
 #include "base/list.h"
 
 #include <string.h>

@@ -1,4 +1,4 @@
-#include "run/explain_next.h"
+#include "run/explain/explain_next.h"
 #include "base/util.h"
 
 static bool is_growing(const struct explain_facts *facts)
