@@ -132,7 +132,7 @@ class Words(lib.TestCase):
                 result = self.assert_usage(word)
                 self.assertNotIn("did you mean", result.err)
                 self.assertNotIn("\x1b", result.err)
-                self.assertIn("must be one of ps, status", result.err)
+                self.assertIn("must be one of ps, explain, status", result.err)
                 self.assert_usage(word, "--json")
 
     def test_unknown_extensions(self):

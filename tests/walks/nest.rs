@@ -7,13 +7,18 @@ extern "C" {
 const PAGE: usize = 4096;
 const PAGES: usize = 16;
 
+// So that the caller has something to do after its calls. std::hint::black_box needs Rust 1.66.
+fn keep<T>(at: *const T) {
+    unsafe { std::ptr::read_volatile(at) };
+}
+
 #[no_mangle]
 #[inline(never)]
 fn touch(bytes: &mut [u8]) {
     for byte in bytes.iter_mut().step_by(PAGE) {
         *byte = 1;
     }
-    std::hint::black_box(&bytes);
+    keep(bytes.as_ptr());
 }
 
 #[no_mangle]
@@ -24,14 +29,18 @@ fn inner(n: usize) {
         touch(std::slice::from_raw_parts_mut(at, PAGE * PAGES));
         munmap(at, PAGE * PAGES);
     }
-    std::hint::black_box(n);
+    keep(&n);
 }
 
 #[no_mangle]
 #[inline(never)]
 fn outer(n: usize) {
-    let list: Vec<usize> = (0..n).map(|i| { inner(i); i }).collect();
-    std::hint::black_box(&list);
+    let mut list = Vec::new();
+    for i in 0..n {
+        inner(i);
+        list.push(i);
+    }
+    keep(list.as_ptr());
 }
 
 fn main() {
