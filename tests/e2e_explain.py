@@ -210,7 +210,6 @@ class Explain(allocators.TestCase):
         process = self.started("/bin/sh", "-c", "echo ready; sleep 0.5")
         result = lib.run_tool("explain", process.pid)
         self.assert_failed(result, lib.GONE)
-        self.assertLess(result.seconds, 5)
 
     def test_without_rights(self):
         lib.require_root()

@@ -6,7 +6,6 @@ import re
 import shutil
 import signal
 import subprocess
-import time
 import unittest
 
 import allocators
@@ -161,7 +160,8 @@ class Later(TestCase):
         tool = self.start_grow(process.pid, "--period", "1", "--json")
         process.stdin.write(b"\n")
         process.stdin.flush()
-        time.sleep(1)
+        before = anonymous(process.pid)
+        self.assertTrue(lib.wait_until(lambda: anonymous(process.pid) > before + 20000 * KIB))
         told = json.loads(self.interrupt(tool))
         wanted = ["grow_in_library", "call_back", "main"]
         found = sum(
