@@ -29,155 +29,25 @@ static void test_status(void)
         resident_parse(status_text, len, &resident);
 }
 
-#define NUMBERS(rss, anonymous, huge)                                                              \
-    "Size:    999 kB\nRss:     " rss " kB\nPss:     1 kB\nAnonymous:   " anonymous                 \
-    " kB\nLazyFree:   1 kB\nAnonHugePages:   " huge " kB\nSwap:   2 kB\nVmFlags: rd wr mr\n"
+#define MAPPING(line, rss, anonymous, huge)                                                        \
+    line "\nSize:    999 kB\nRss:     " rss " kB\nPss:     1 kB\nAnonymous:   " anonymous          \
+         " kB\nLazyFree:   1 kB\nAnonHugePages:   " huge " kB\nSwap:   2 kB\nVmFlags: rd wr mr\n"
 
 /* A program, its heap, a stack with a guard, shared memory, and merged anonymous memory. */
-static const char smaps_text[] =
-    "00400000-00500000 r-xp 00000000 fe:00 77    /usr/bin/program\n" NUMBERS(
-        "100", "0", "0") "00500000-00510000 rw-p 00100000 fe:00 77    "
-                         "/usr/bin/program\n" NUMBERS(
-                             "40", "30",
-                             "0") "00600000-00700000 "
-                                  "rw-p 00000000 "
-                                  "00:00 0     "
-                                  "[heap]\n" NUMBERS(
-                                      "50", "50",
-                                      "0") "7f0000000000-7f0000001000 "
-                                           "---p 00000000 00:00 0 "
-                                           "\n" NUMBERS(
-                                               "0", "0",
-                                               "0") "7f0000001000-7f0000801000 "
-                                                    "rw-p 00000000 00:00 0 "
-                                                    "\n" NUMBERS(
-                                                        "60", "60",
-                                                        "0") "7f0001000000-7f0009000000 "
-                                                             "rw-p 00000000 00:00 0 "
-                                                             "\n" NUMBERS("4096", "4096", "2048") "7f0010000000-7f0010001000 rw-s 00000000 00:01 5 /memfd:x (deleted)\n" NUMBERS(
-                                                                 "7", "0",
-                                                                 "0") "7f0020000000-"
-                                                                      "7f0020001000 rw-s "
-                                                                      "00000000 00:01 6 "
-                                                                      "/dev/zero "
-                                                                      "(deleted)"
-                                                                      "\n" NUMBERS(
-                                                                          "9", "0",
-                                                                          "0") "7"
-                                                                               "f"
-                                                                               "f"
-                                                                               "c"
-                                                                               "0"
-                                                                               "0"
-                                                                               "0"
-                                                                               "0"
-                                                                               "0"
-                                                                               "0"
-                                                                               "0"
-                                                                               "0"
-                                                                               "-"
-                                                                               "7"
-                                                                               "f"
-                                                                               "f"
-                                                                               "c"
-                                                                               "0"
-                                                                               "0"
-                                                                               "0"
-                                                                               "2"
-                                                                               "1"
-                                                                               "0"
-                                                                               "0"
-                                                                               "0"
-                                                                               " "
-                                                                               "r"
-                                                                               "w"
-                                                                               "-"
-                                                                               "p"
-                                                                               " "
-                                                                               "0"
-                                                                               "0"
-                                                                               "0"
-                                                                               "0"
-                                                                               "0"
-                                                                               "0"
-                                                                               "0"
-                                                                               "0"
-                                                                               " "
-                                                                               "0"
-                                                                               "0"
-                                                                               ":"
-                                                                               "0"
-                                                                               "0"
-                                                                               " "
-                                                                               "0"
-                                                                               " "
-                                                                               "["
-                                                                               "s"
-                                                                               "t"
-                                                                               "a"
-                                                                               "c"
-                                                                               "k"
-                                                                               "]"
-                                                                               "\n" NUMBERS(
-                                                                                   "20", "20",
-                                                                                   "0") "7"
-                                                                                        "f"
-                                                                                        "f"
-                                                                                        "c"
-                                                                                        "0"
-                                                                                        "0"
-                                                                                        "0"
-                                                                                        "3"
-                                                                                        "0"
-                                                                                        "0"
-                                                                                        "0"
-                                                                                        "0"
-                                                                                        "-"
-                                                                                        "7"
-                                                                                        "f"
-                                                                                        "f"
-                                                                                        "c"
-                                                                                        "0"
-                                                                                        "0"
-                                                                                        "0"
-                                                                                        "3"
-                                                                                        "2"
-                                                                                        "0"
-                                                                                        "0"
-                                                                                        "0"
-                                                                                        " "
-                                                                                        "r"
-                                                                                        "-"
-                                                                                        "x"
-                                                                                        "p"
-                                                                                        " "
-                                                                                        "0"
-                                                                                        "0"
-                                                                                        "0"
-                                                                                        "0"
-                                                                                        "0"
-                                                                                        "0"
-                                                                                        "0"
-                                                                                        "0"
-                                                                                        " "
-                                                                                        "0"
-                                                                                        "0"
-                                                                                        ":"
-                                                                                        "0"
-                                                                                        "0"
-                                                                                        " "
-                                                                                        "0"
-                                                                                        " "
-                                                                                        "["
-                                                                                        "v"
-                                                                                        "d"
-                                                                                        "s"
-                                                                                        "o"
-                                                                                        "]"
-                                                                                        "\n" NUMBERS(
-                                                                                            "4",
-                                                                                            "0",
-                                                                                            "0");
+/* clang-format off: it splits the texts into single characters */
+static const char smaps_text[] = MAPPING(
+    "00400000-00500000 r-xp 00000000 fe:00 77    /usr/bin/program", "100", "0",
+    "0") MAPPING("00500000-00510000 rw-p 00100000 fe:00 77    /usr/bin/program", "40", "30",
+                 "0") MAPPING("00600000-00700000 rw-p 00000000 00:00 0     [heap]", "50", "50", "0")
+    MAPPING("7f0000000000-7f0000001000 ---p 00000000 00:00 0 ", "0", "0",
+            "0") MAPPING("7f0000001000-7f0000801000 rw-p 00000000 00:00 0 ", "60", "60", "0")
+        MAPPING("7f0001000000-7f0009000000 rw-p 00000000 00:00 0 ", "4096", "4096", "2048") MAPPING(
+            "7f0010000000-7f0010001000 rw-s 00000000 00:01 5 /memfd:x (deleted)", "7", "0", "0")
+            MAPPING("7f0020000000-7f0020001000 rw-s 00000000 00:01 6 /dev/zero (deleted)", "9", "0",
+                    "0") MAPPING("7ffc00000000-7ffc00021000 rw-p 00000000 00:00 0 [stack]", "20",
+                                 "20", "0")
+                MAPPING("7ffc00030000-7ffc00032000 r-xp 00000000 00:00 0 [vdso]", "4", "0", "0");
+/* clang-format on */
 
 static struct resident_parts parse(const remote_addr *pointers, size_t count)
 {
