@@ -1,4 +1,4 @@
-/* The addresses in modules that objects begin with, each remembered once, and what is there. */
+/* The addresses in modules with which objects begin: each is looked up once. */
 #pragma once
 
 #include "base/table.h"

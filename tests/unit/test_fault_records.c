@@ -71,7 +71,7 @@ static void test_contradictions(void)
         at = 0;
         CHECK(!ring_next(&rig.ring, &at, &record) && rig.ring.broken && at == 8);
     }
-    begin_rig(&rig, 0); /* longer than what is there */
+    begin_rig(&rig, 0); /* longer than the data in the ring */
     put_record(&rig, 1, 64, 0);
     rig.page.data_head = 56;
     at = 0;
