@@ -128,6 +128,10 @@ static const struct fault_row rows[] = {
      "the call did not end in time (%W); the target will finish it on its own, and until then that "
      "thread runs with its signals blocked",
      "check it later with: jeattach status %P"},
+    {FAULT_CALL_WAITS, "call_waits", EXIT_CALL_DEADLINE,
+     "another thread keeps the address space of the process locked: %W; that thread goes on by "
+     "itself as soon as the lock is free, and until then its signals are blocked",
+     "none; check it later with: jeattach status %P"},
     {FAULT_NO_ANSWER, "no_answer", EXIT_NO_SAFE_POINT,
      "its memory or its files do not respond: the kernel waits in %W for data that another process "
      "has to supply (userfaultfd, FUSE, NFS)",

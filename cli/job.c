@@ -265,13 +265,16 @@ static void print_closing(const struct job *job)
     const struct attachment *attachment = job->attachment;
     const struct injection_summary *summary = last_summary(attachment);
     const char *name = syscall_name(summary->syscall_nr);
+    const char *waits_in = summary->waits_in >= 0 ? syscall_name(summary->waits_in) : NULL;
     char clean[64], held[UNITS_TEXT], where[48];
 
     print_search(job); /* only after the detach: a slow terminal must not delay the target */
     if (job->options->quiet || !summary->tid)
         return;
-    if (summary->left)
+    if (summary->outcome == INJECTION_LEFT)
         snprintf(where, sizeof where, "now cancelled or in a signal handler");
+    else if (summary->outcome == INJECTION_ABANDONED)
+        snprintf(where, sizeof where, "left waiting in %s", waits_in ? waits_in : "the call");
     else if (summary->syscall_nr < 0)
         snprintf(where, sizeof where, "running again");
     else if (summary->syscall_nr == SYS_restart_syscall)

@@ -148,6 +148,8 @@ bool arch_is_restart(int64_t result);
  * ends the call, which cannot be repeated.
  */
 bool arch_bears_no_stop(long nr);
+/* True if this system call takes the lock of the address space to change it. */
+bool arch_locks_memory(long nr);
 /* True if this system call overwrites the block that arch_restarts_by_block needs. */
 bool arch_uses_restart_block(uint64_t nr);
 /* True if it is restart_syscall(2), which stands for a call that was interrupted before. */
@@ -244,21 +246,24 @@ size_t arch_return_chain(unsigned char *out, size_t size, const struct arch_fram
 void arch_enter_direct(arch_regs *regs, const struct arch_gadgets *gadgets,
                        const struct arch_call *call, remote_addr result_at, remote_addr chain);
 /* At the entry of a sigreturn: makes it void, and lets the thread repeat it. */
-void arch_repeat_sigreturn(arch_regs *regs, const struct arch_gadgets *gadgets);
+void arch_repeat_sigreturn(arch_regs *regs, const struct arch_gadgets *gadgets, bool filtered);
 /* Sets the state that the ABI requires at the start of a function. */
 void arch_reset_fp(struct arch_fp *fp);
 
 /* --- system calls of the called function --- */
 
 /*
- * At the entry of a system call: replaces it by one that the kernel refuses
- * without effect, whatever its arguments: munmap(2) of an odd address. So no
- * seccomp filter ever sees a number that the allocator itself does not use, and
- * a thread that loses its tracer here sees an ordinary failure.
+ * At the entry of a system call: makes it void. A thread that loses its tracer here sees
+ * an ordinary failure, EINVAL.
+ *
+ * Without a seccomp filter the kernel skips the call: its number becomes -1. A filter
+ * might kill for that number, so a filtered thread makes a call that the allocator itself
+ * uses and that the kernel refuses, whatever its arguments: munmap(2) of an odd address.
+ * That one waits for the lock of the address space (mm/mmap.c, __vm_munmap).
  */
-void arch_void_syscall(arch_regs *regs);
-/* True if the kernel would refuse the call that arch_void_syscall makes with these arguments. */
-bool arch_can_void(const struct __ptrace_syscall_info *entry);
+void arch_void_syscall(arch_regs *regs, bool filtered);
+/* True if arch_void_syscall has no effect with these arguments. */
+bool arch_can_void(const struct __ptrace_syscall_info *entry, bool filtered);
 /* True if it is the sigreturn of the trampoline, about to run the frame at unmap. */
 bool arch_is_final_sigreturn(const struct __ptrace_syscall_info *entry, remote_addr unmap_frame);
 /* True if it is an open that may create or truncate a file; *path: address of its path. */

@@ -10,7 +10,7 @@
 #include <errno.h>
 #include <string.h>
 
-enum { ENDING_NS = 2000000000 }; /* time for the ending, even if the call used up the time limit */
+enum { ENDING_NS = 2000000000 }; /* least time for the ending, if the call used up the time limit */
 
 /* ---- the start ---- */
 
@@ -148,7 +148,7 @@ static fault_code undo_injection(struct injection *injection, struct fault *faul
     if (rc == FAULT_NONE)
         rc = perform_last(injection, &back, fault);
     if (!back)
-        injection->summary.left = true;
+        injection->summary.outcome = INJECTION_LEFT;
     if (rc == FAULT_NONE && back)
         rc = restore_thread(injection, fault);
     if (rc == FAULT_NONE && back)
@@ -161,6 +161,8 @@ fault_code injection_end(struct injection *injection, struct fault *fault)
     fault_code rc = FAULT_NONE;
 
     injection->until.at = clock_now() + ENDING_NS;
+    if (injection->until.at < injection->env.deadline->at)
+        injection->until.at = injection->env.deadline->at;
     if (is_held(injection) && injection->stage == STAGE_UNTOUCHED) {
         resume_untouched(injection);
     } else if (is_held(injection) && injection->stage != STAGE_IN_CALL) {

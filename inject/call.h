@@ -70,6 +70,13 @@ struct injection_env {
     bool brief; /* the search ends when another stop would only show what the last one has shown */
 };
 
+/* How the thread was last seen. */
+enum injection_outcome {
+    INJECTION_BACK,      /* where it was */
+    INJECTION_LEFT,      /* the call is over, but it was not seen back where it was */
+    INJECTION_ABANDONED, /* in the call, or on the way to it or back, which it ends on its own */
+};
+
 /* The result, for the closing line and for -v. Times in nanoseconds. */
 struct injection_summary {
     pid_t tid;
@@ -86,7 +93,9 @@ struct injection_summary {
     uint64_t search_ns;   /* time until the safe point */
     uint64_t held_ns;     /* from the request to stop to the end of the detach */
     unsigned calls;       /* functions called */
-    bool left;            /* the call is over, but the thread was not seen back where it was */
+    enum injection_outcome outcome;
+    long
+        waits_in; /* INJECTION_ABANDONED: the system call in which it waits; -1: unknown, or none */
 };
 
 enum injection_stage {
@@ -132,6 +141,7 @@ struct injection {
     unsigned char *data;   /* copied to base + SCRATCH_CODE */
     size_t data_used;
     bool code_written;
+    bool filtered;        /* the thread has a seccomp filter */
     bool direct;          /* no executable memory: one call at a time */
     remote_addr errno_at; /* direct: the thread's errno; 0: not known */
     int errno_value;
@@ -145,7 +155,8 @@ struct injection {
  * Starts an injection. On FAULT_NO_SAFE_POINT, FAULT_UNPROVABLE,
  * FAULT_NO_UNWINDER, FAULT_STOPPED, FAULT_NO_STOP, FAULT_GONE, FAULT_DENIED,
  * FAULT_INTERRUPTED, FAULT_NO_SCRATCH, FAULT_UNSUPPORTED and FAULT_WITHHELD the
- * target is as it was.
+ * target is as it was. FAULT_CALL_WAITS and FAULT_CALL_DEADLINE: it restores itself
+ * later.
  */
 fault_code injection_begin(struct injection *injection, const struct injection_env *env,
                            struct fault *fault);
@@ -166,8 +177,8 @@ remote_addr injection_put(struct injection *injection, const void *bytes, size_t
 
 /*
  * Calls count functions in order and fills their results. intercept may be
- * NULL. FAULT_CALL_DEADLINE: the tool has detached, and the target will finish
- * the calls on its own.
+ * NULL. FAULT_CALL_DEADLINE and FAULT_CALL_WAITS: the tool has detached, and the
+ * target will finish the calls on its own.
  */
 fault_code injection_call(struct injection *injection, struct arch_call *calls, size_t count,
                           const struct intercept *intercept, struct fault *fault);

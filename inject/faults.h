@@ -17,5 +17,8 @@ enum {
     /* a call could harm its threads, and the kernel does not show whether */
     FAULT_WITHHELD = FAULT_FIRST(INJECT, DENIED) | FAULT_OF_THREAD,
 
+    /* The tool has left a thread to itself, behind its first change; it ends on its own. */
+    FAULT_CALL_WAITS = FAULT_FIRST(INJECT, UNFINISHED), /* it waits for the address space */
+
     FAULT_INTERRUPTED = FAULT_FIRST(INJECT, OTHER), /* the operator ended it */
 };

@@ -136,14 +136,14 @@ static fault_code at_entry(struct injection *injection, const struct intercept *
     call->stood_in = intercept &&
                      intercept->enter(intercept->ctx, call->nr, call->args, &call->result) ==
                          INTERCEPT_STAND_IN &&
-                     arch_can_void(info);
+                     arch_can_void(info, injection->filtered);
     if (arch_uses_restart_block(call->nr))
         injection->restart_block_used = true;
     if (!call->stood_in)
         return FAULT_NONE;
     if (!arch_get_regs(&injection->session, &regs))
         return run_broken(injection, "read registers", fault);
-    arch_void_syscall(&regs);
+    arch_void_syscall(&regs, injection->filtered);
     if (!arch_set_regs(&injection->session, &regs))
         return run_broken(injection, "set registers", fault);
     return FAULT_NONE;
@@ -261,7 +261,7 @@ static fault_code leave_sigreturn(struct injection *injection, struct fault *fau
         return FAULT_NONE;
     if (!arch_get_regs(&injection->session, &regs))
         return run_broken(injection, "read registers", fault);
-    arch_repeat_sigreturn(&regs, &injection->env.plan->gadgets);
+    arch_repeat_sigreturn(&regs, &injection->env.plan->gadgets, injection->filtered);
     if (!arch_set_regs(&injection->session, &regs))
         return run_broken(injection, "set registers", fault);
     return run_syscall(injection, true, &ignored, fault);

@@ -1,5 +1,7 @@
 #include "inject/run.h"
+#include "attach/threads.h"
 #include "inject/faults.h"
+#include "inject/syscalls.h"
 
 #include <errno.h>
 
@@ -34,6 +36,31 @@ void run_open_last(struct injection *injection)
 }
 
 /*
+ * Sets the fault of a thread that does not come back in time, by what /proc shows of it.
+ * The tool has changed its registers, so the target is never as it was.
+ */
+static fault_code explain_wait(struct injection *injection, struct fault *fault)
+{
+    const struct target *target = injection->env.target;
+    struct thread thread = {.tid = injection->session.tid};
+    struct proc_syscall at;
+    const char *name;
+
+    injection->summary.outcome = INJECTION_ABANDONED;
+    injection->summary.waits_in = -1;
+    if (thread_refresh(&thread, target) && thread.state == 'D') {
+        bool known = thread_read_syscall(&thread, target, &at) && at.asleep;
+        injection->summary.waits_in = known ? at.nr : -1;
+        if (known ? arch_locks_memory(at.nr) : injection->stage == STAGE_ENTERED) {
+            name = known ? syscall_name(at.nr) : NULL;
+            return fault_set(fault, FAULT_CALL_WAITS, ETIMEDOUT, "call", "thread %d waits in %s",
+                             (int)thread.tid, name ? name : "the kernel");
+        }
+    }
+    return fault_set(fault, FAULT_CALL_DEADLINE, ETIMEDOUT, "call", "thread %d", (int)thread.tid);
+}
+
+/*
  * The deadline has passed. A call in progress is not aborted: the thread is
  * resumed, and so is one that was only being prepared, whose frames restore it.
  * If it is running, it is stopped once more for that.
@@ -42,15 +69,13 @@ static fault_code abandon_call(struct injection *injection, struct fault *fault)
 {
     struct session *session = &injection->session;
     struct deadline soon = {.at = clock_now() + ABANDON_WAIT_NS};
+    fault_code rc = explain_wait(injection, fault);
 
     if (session->state == SESSION_RUNNING && session_interrupt(session, NULL) == FAULT_NONE)
         session_wait(session, &soon, NULL);
     run_open_last(injection);
     session_detach(session);
-    if (injection->stage != STAGE_IN_CALL)
-        return fault_set(fault, FAULT_NO_SAFE_POINT, ETIMEDOUT, "prepare the call",
-                         "one was found too late for the call");
-    return fault_set(fault, FAULT_CALL_DEADLINE, ETIMEDOUT, "call", "thread %d", session->tid);
+    return rc;
 }
 
 fault_code run_step(struct injection *injection, struct fault *fault)

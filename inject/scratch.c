@@ -153,7 +153,8 @@ static fault_code choose_way(struct injection *injection, struct fault *fault)
 {
     const struct injection_env *env = &injection->env;
 
-    injection->direct = injection->own.seccomp == STATUS_SECCOMP_FILTER;
+    injection->filtered = injection->own.seccomp == STATUS_SECCOMP_FILTER;
+    injection->direct = injection->filtered;
     if (injection->direct && !arch_can_call_directly(&env->plan->gadgets))
         return fault_set(fault, FAULT_UNSUPPORTED, 0, "begin",
                          "it runs under a seccomp filter, and its C library has no code through "
@@ -165,8 +166,6 @@ fault_code scratch_map(struct injection *injection, struct fault *fault)
 {
     int64_t result = 0;
     fault_code rc = choose_way(injection, fault);
-    /* Filters of browsers' sandboxes check madvise's advice and kill for this one. */
-    const bool filtered = injection->direct;
 
     if (rc == FAULT_NONE)
         rc = forge_frames(injection, fault);
@@ -181,7 +180,8 @@ fault_code scratch_map(struct injection *injection, struct fault *fault)
     if (!memory_write(injection->env.memory, injection->frames.unmap_arg, &injection->scratch,
                       sizeof injection->scratch))
         return run_broken(injection, "write the scratch address", fault);
-    if (!filtered)
+    /* Filters of browsers' sandboxes check madvise's advice and kill for this one. */
+    if (!injection->filtered)
         rc = hide_from_children(injection, fault);
     if (rc != FAULT_NONE || injection->direct)
         return rc;

@@ -2,6 +2,7 @@
 #include "inject/arch.h"
 
 #include <elf.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <stddef.h>
 #include <string.h>
@@ -279,14 +280,9 @@ void arch_enter_trampoline(arch_regs *regs, remote_addr trampoline, remote_addr 
     regs->rbp = 0;
     /* A return would have popped the frame's first word: rt_sigreturn reads below rsp. */
     regs->r13 = unmap_frame + 8;
-    /*
-     * At the entry of a system call, the call is made void: munmap(1, 1). Elsewhere orig_rax is
-     * ignored, because rax is not a restart code.
-     */
-    regs->rdi = 1;
-    regs->rsi = 1;
+    /* At the entry of a system call, the call is skipped. */
     regs->rax = 0;
-    regs->orig_rax = SYS_munmap;
+    regs->orig_rax = (unsigned long long)-1;
 }
 
 /* Every function preserves rbx; the store gadget that pops it can follow a function. */
@@ -313,22 +309,23 @@ void arch_enter_direct(arch_regs *regs, const struct arch_gadgets *gadgets,
     regs->orig_rax = (unsigned long long)-1;
 }
 
-void arch_repeat_sigreturn(arch_regs *regs, const struct arch_gadgets *gadgets)
+void arch_repeat_sigreturn(arch_regs *regs, const struct arch_gadgets *gadgets, bool filtered)
 {
-    regs->orig_rax = SYS_munmap;
     regs->rdi = 1;
     regs->rsi = 1;
     regs->rip = gadgets->sigreturn;
+    arch_void_syscall(regs, filtered);
 }
 
-void arch_void_syscall(arch_regs *regs)
+void arch_void_syscall(arch_regs *regs, bool filtered)
 {
-    regs->orig_rax = SYS_munmap;
+    regs->orig_rax = filtered ? SYS_munmap : (unsigned long long)-1;
+    regs->rax = (unsigned long long)-EINVAL;
 }
 
-bool arch_can_void(const struct __ptrace_syscall_info *entry)
+bool arch_can_void(const struct __ptrace_syscall_info *entry, bool filtered)
 {
-    return (entry->entry.args[0] & 0xfff) != 0;
+    return !filtered || (entry->entry.args[0] & 0xfff) != 0;
 }
 
 bool arch_is_final_sigreturn(const struct __ptrace_syscall_info *entry, remote_addr unmap_frame)

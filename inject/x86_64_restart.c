@@ -96,6 +96,17 @@ bool arch_bears_no_stop(long nr)
     return is_in(closing, ARRAY_LEN(closing), nr);
 }
 
+/* mm/mmap.c, mm/mremap.c, mm/mprotect.c, mm/madvise.c, mm/mlock.c: mmap_write_lock. */
+bool arch_locks_memory(long nr)
+{
+    static const uint16_t locking[] = {
+        SYS_mmap,  SYS_munmap, SYS_mremap,  SYS_mprotect, SYS_pkey_mprotect, SYS_madvise, SYS_brk,
+        SYS_mlock, SYS_mlock2, SYS_munlock, SYS_mlockall, SYS_munlockall,    SYS_shmat,   SYS_shmdt,
+    };
+
+    return is_in(locking, ARRAY_LEN(locking), nr);
+}
+
 /*
  * kernel/time/hrtimer.c: each nanosleep sets its restart function at its entry;
  * kernel/signal.c: the end of a signal handler clears it.

@@ -282,7 +282,7 @@ static void test_entries(void)
     arch_enter_trampoline(&r, 0x100000, 0x101000, 0x141238, 0x5008);
     CHECK(r.rip == 0x100000 && r.rbx == 0x101000 && r.rsp == 0x141230 && r.r13 == 0x5010);
     CHECK((r.eflags & (1 << 8 | 1 << 10 | 1 << 16 | 1 << 18)) == 0);
-    CHECK(r.orig_rax == SYS_munmap && r.rdi % 4096 != 0);
+    CHECK((int64_t)r.orig_rax == -1 && r.rax == 0);
     make_regs(&r, 0x1000, 0x7000);
     arch_enter_sigreturn(&r, &gadgets, 0x5008);
     CHECK(r.rip == gadgets.sigreturn && r.rsp == 0x5010 && (int64_t)r.orig_rax == -1);
@@ -342,9 +342,11 @@ static void test_repeat_sigreturn(void)
     arch_regs r;
 
     make_regs(&r, 0x1000, 0x7ffe00000000);
-    arch_repeat_sigreturn(&r, &gadgets);
+    arch_repeat_sigreturn(&r, &gadgets, true);
     CHECK(r.rip == gadgets.sigreturn && r.orig_rax == SYS_munmap && r.rdi % 4096 != 0);
     CHECK(r.rsp == 0x7ffe00000000);
+    arch_repeat_sigreturn(&r, &gadgets, false);
+    CHECK(r.rip == gadgets.sigreturn && (int64_t)r.orig_rax == -1);
 }
 
 static void test_reset_fp(void)

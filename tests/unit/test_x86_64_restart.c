@@ -218,16 +218,18 @@ static void test_void(void)
     arch_regs regs = stopped(SYS_write, 0);
 
     entry.entry.args[0] = 0x3fffffff;
-    CHECK(arch_can_void(&entry));
+    CHECK(arch_can_void(&entry, true));
     entry.entry.args[0] = 0x1001;
-    CHECK(arch_can_void(&entry));
+    CHECK(arch_can_void(&entry, true));
     entry.entry.args[0] = 0x1000;
-    CHECK(!arch_can_void(&entry));
+    CHECK(!arch_can_void(&entry, true) && arch_can_void(&entry, false));
     entry.entry.args[0] = 0;
-    CHECK(!arch_can_void(&entry));
+    CHECK(!arch_can_void(&entry, true) && arch_can_void(&entry, false));
     regs.rip = 0x1234;
-    arch_void_syscall(&regs);
+    arch_void_syscall(&regs, true);
     CHECK(regs.orig_rax == SYS_munmap && regs.rip == 0x1234);
+    arch_void_syscall(&regs, false);
+    CHECK((int64_t)regs.orig_rax == -1 && regs.rip == 0x1234 && (int64_t)regs.rax == -EINVAL);
     arch_set_result(&regs, -ENOSPC);
     CHECK((int64_t)regs.rax == -ENOSPC);
 }
