@@ -124,6 +124,11 @@ static const struct fault_row rows[] = {
     {FAULT_NO_SCRATCH, "no_scratch_memory", EXIT_NO_SAFE_POINT,
      "the kernel refused the target %W of scratch memory%E",
      "check its memory and security limits; the target was left as it was"},
+    {FAULT_OCCUPIED, "occupied", EXIT_NO_SAFE_POINT,
+     "a thread keeps the address space of the process locked, as long mmap, munmap and madvise "
+     "calls "
+     "and pinning do, and a call would wait for it: %W",
+     "try again when it has finished, or raise --timeout; the target was not touched"},
     {FAULT_CALL_DEADLINE, "call_deadline", EXIT_CALL_DEADLINE,
      "the call did not end in time (%W); the target will finish it on its own, and until then that "
      "thread runs with its signals blocked",

@@ -28,6 +28,9 @@ static void stat_store(struct proc_stat *out, int field, uint64_t value)
         out->flags = (unsigned)value;
         break;
     case STAT_UTIME:
+        out->user_ticks = value;
+        out->cpu_ticks += value;
+        break;
     case STAT_STIME:
         out->cpu_ticks += value;
         break;

@@ -16,7 +16,8 @@ struct proc_stat {
     char state;    /* R S D T t Z X I */
     int ppid;
     unsigned flags;     /* PF_*; PF_KTHREAD 0x00200000 */
-    uint64_t cpu_ticks; /* utime + stime, clock ticks */
+    uint64_t cpu_ticks;  /* utime + stime, clock ticks */
+    uint64_t user_ticks; /* utime */
     uint64_t start; /* starttime, clock ticks since boot: with the pid it identifies a process */
     int cpu;        /* the CPU that it last ran on */
     remote_addr env_start, env_end; /* its environment; 0 if the kernel does not show it */

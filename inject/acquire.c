@@ -3,6 +3,8 @@
 #include "inject/bounds.h"
 #include "inject/candidates.h"
 #include "inject/faults.h"
+#include "inject/occupied.h"
+#include "inject/syscalls.h"
 #include "inject/unprovable.h"
 #include "inject/unwind.h"
 
@@ -20,8 +22,9 @@ enum {
     PATIENCE_NS = 250000000,    /* then also tries threads that may never have allocated */
     RELOAD_EVERY = 64,          /* stops after which threads and mappings are read again */
     IDLE_NS = 5000000, /* time after which they are read again while no thread may be stopped */
-    STAY = 64,         /* stops of one running thread before the next thread is tried */
-    STAY_STOP_NS = 2000000, /* a stop that takes longer: the thread has lost its CPU */
+    UNOCCUPIED_NS = 20000000, /* for which a look at who may lock the address space holds good */
+    STAY = 64,                /* stops of one running thread before the next thread is tried */
+    STAY_STOP_NS = 2000000,   /* a stop that takes longer: the thread has lost its CPU */
 };
 
 /*
@@ -33,11 +36,13 @@ struct search {
     struct candidates candidates;
     uint64_t begun, longest;
     unsigned skipped;
-    unsigned quiet;     /* rounds without a stop since the last one */
-    unsigned loaded_at; /* number of stops and skips when the threads were last read */
-    bool idle;          /* no thread could be stopped in the last round */
-    bool stopped;       /* one was */
-    pid_t bound_tid;    /* the last thread that was skipped because of its bounds */
+    unsigned quiet;             /* rounds without a stop since the last one */
+    unsigned loaded_at;         /* number of stops and skips when the threads were last read */
+    enum own_stack_use own_use; /* if the address space is not locked */
+    struct occupied occupied;
+    bool idle;       /* no thread could be stopped in the last round */
+    bool stopped;    /* one was */
+    pid_t bound_tid; /* the last thread that was skipped because of its bounds */
     enum proof bounds;
     unsigned seed;
 };
@@ -112,16 +117,22 @@ static void skip_thread(struct search *search, pid_t tid, const struct evidence 
  * True if the thread waits in close(2) for a file server, or for the data of a
  * socket with SO_LINGER: the stop would end the call. This is checked before
  * the stop; a thread that enters the call just then can still be stopped in it.
- * Also true if a stop would only show what the last one has shown.
+ * Also true if a stop would only show what the last one has shown, or if the thread
+ * does not leave the kernel.
  */
 static bool is_let_be(struct search *search, const struct thread *thread)
 {
     static const struct evidence closing = {.proof = PROOF_CLOSING};
+    static const struct evidence inside = {.proof = PROOF_OCCUPIED};
     struct injection *injection = search->injection;
     const struct target *target = injection->env.target;
     struct stop_record *record = stops_of(injection->stops, thread->tid);
     struct proc_syscall now;
 
+    if (occupied_by(&search->occupied, thread->tid)) {
+        skip_thread(search, thread->tid, &inside);
+        return true;
+    }
     (void)thread_read_syscall(thread, target, &now);
     if (now.asleep && arch_bears_no_stop(now.nr)) {
         skip_thread(search, thread->tid, &closing);
@@ -217,6 +228,48 @@ static enum attempt try_round(struct search *search, bool all, struct fault *fau
             break;
     }
     return ATTEMPT_UNSAFE;
+}
+
+static fault_code refuse_occupied(const struct search *search, struct fault *fault)
+{
+    const struct occupied *occupied = &search->occupied;
+    const char *name = occupied->nr >= 0 ? syscall_name(occupied->nr) : NULL;
+
+    if (occupied->occupancy == OCCUPANCY_WAITED)
+        return fault_set(fault, FAULT_OCCUPIED, ETIMEDOUT, "choose a thread",
+                         "thread %d waits for it in %s", (int)occupied->tid,
+                         name ? name : "a page fault");
+    return fault_set(fault, FAULT_OCCUPIED, ETIMEDOUT, "choose a thread",
+                     "thread %d does not leave the kernel", (int)occupied->tid);
+}
+
+/*
+ * Looks whether a thread keeps the address space locked, and chooses the way of the call: a
+ * mapping would wait for the lock. While a thread waits for it already, even a page fault may
+ * wait, and so might the reads and writes of the tool with a thread stopped: then waits, with no
+ * thread stopped.
+ */
+static fault_code heed_occupant(struct search *search, struct fault *fault)
+{
+    struct injection *injection = search->injection;
+    const struct injection_env *env = &injection->env;
+    struct stops *stops = injection->stops;
+
+    if (injection->looks || (!injection->in_place && stops->unoccupied_at &&
+                             clock_now() - stops->unoccupied_at < UNOCCUPIED_NS))
+        return FAULT_NONE;
+    do {
+        occupied_look(env->target, env->deadline, &search->occupied);
+        if (deadline_interrupted(env->deadline))
+            return fault_set(fault, FAULT_INTERRUPTED, EINTR, "choose a thread", "%d",
+                             env->target->pid);
+    } while (search->occupied.occupancy == OCCUPANCY_WAITED && !is_out_of_time(search));
+    if (search->occupied.occupancy == OCCUPANCY_WAITED)
+        return refuse_occupied(search, fault);
+    stops->unoccupied_at = clock_now();
+    injection->in_place = search->occupied.occupancy == OCCUPANCY_SHARED;
+    injection->own_use = injection->in_place ? OWN_STACK_ONLY : search->own_use;
+    return FAULT_NONE;
 }
 
 /*
@@ -317,6 +370,8 @@ static fault_code judge_search(const struct search *search, struct fault *fault)
         return unprovable_fault(injection, &search->candidates, fault);
     if (!late && !useless)
         return FAULT_NONE;
+    if (injection->in_place)
+        return refuse_occupied(search, fault);
     return injection->summary.attempts || search->skipped
                ? attempt_none(injection, fault)
                : refuse_bounds(search, FAULT_NO_SAFE_POINT, fault);
@@ -341,6 +396,8 @@ static fault_code find_safe_point(struct search *search, struct fault *fault)
         pause_between_rounds(search);
         if (wants_reload(search) && (rc = reload_threads(search, fault)) != FAULT_NONE)
             return rc;
+        if ((rc = heed_occupant(search, fault)) != FAULT_NONE)
+            return rc;
     }
 }
 
@@ -351,6 +408,7 @@ fault_code acquire_thread(struct injection *injection, struct fault *fault)
                             .begun = begun,
                             .longest = longest ? longest : UINT64_MAX,
                             .loaded_at = injection->summary.attempts,
+                            .own_use = injection->own_use,
                             .seed = (unsigned)begun};
     struct fault own;
     fault_code rc;
@@ -361,7 +419,9 @@ fault_code acquire_thread(struct injection *injection, struct fault *fault)
     if (!injection->stops)
         return fault_set(fault, FAULT_INTERNAL, ENOMEM, "find a safe point", "its stops");
     prctl(PR_SET_TIMERSLACK, 1); /* the pauses are shorter than the default timer slack of 50 us */
-    rc = await_candidates(&search, fault);
+    rc = heed_occupant(&search, fault);
+    if (rc == FAULT_NONE)
+        rc = await_candidates(&search, fault);
     if (rc == FAULT_NONE)
         rc = find_safe_point(&search, fault);
     candidates_free(&search.candidates);

@@ -97,10 +97,16 @@ static bool wants_same_program(const struct injection *injection, enum proof pro
     return proof != PROOF_PC || injection->summary.attempts % SAME_PROGRAM_EVERY == 0;
 }
 
+/* Returns the number of bytes below its stack pointer that a call on its own stack needs. */
+static size_t own_stack_needed(const struct injection *injection)
+{
+    return arch_frames_size() + INJECTION_OWN_STACK + (injection->in_place ? SCRATCH_DATA : 0);
+}
+
 /* Returns the number of bytes that must be mapped below its stack pointer. */
 static size_t stack_needed(const struct injection *injection)
 {
-    return arch_frames_size() + (injection->own_stack ? INJECTION_OWN_STACK : 0);
+    return injection->own_use == OWN_STACK_ONLY ? own_stack_needed(injection) : arch_frames_size();
 }
 
 /*
@@ -142,7 +148,8 @@ static struct evidence prove_once(const struct injection *injection)
 
     return safepoint_prove(env->plan, env->modules, env->memory, injection->unwinder,
                            is_worth_walking(injection), &injection->original,
-                           injection->session.tid == env->target->pid, stack_needed(injection));
+                           injection->session.tid == env->target->pid, stack_needed(injection),
+                           injection->own_use != OWN_STACK_UNUSED);
 }
 
 /*
@@ -160,17 +167,44 @@ static struct evidence prove_stop(const struct injection *injection)
     return evidence;
 }
 
+/* Decides where the call runs. */
+static enum proof judge_stack(struct injection *injection, const struct evidence *evidence)
+{
+    injection->own_stack = injection->own_use != OWN_STACK_UNUSED && evidence->whole &&
+                           evidence->below >= own_stack_needed(injection);
+    return injection->own_use == OWN_STACK_ONLY && !injection->own_stack ? PROOF_PARTIAL
+                                                                         : PROOF_SAFE;
+}
+
+/*
+ * Checks everything that forbids a call in this thread now. Under a filter a thread cannot
+ * do without the lock of the address space (arch_void_syscall).
+ */
+static enum proof judge_restrictions(struct injection *injection)
+{
+    enum proof proof = injection->looks ? PROOF_SAFE : bounds_of_stopped(injection);
+
+    if (proof == PROOF_SAFE && injection->in_place && !injection->looks &&
+        (injection->own.seccomp == STATUS_SECCOMP_FILTER ||
+         !arch_can_call_directly(&injection->env.plan->gadgets)))
+        return PROOF_OCCUPIED;
+    return proof;
+}
+
 /* Checks everything else that forbids a call in a thread at a safe point. */
-static enum proof judge_surroundings(struct injection *injection)
+static enum proof judge_surroundings(struct injection *injection, const struct evidence *evidence)
 {
     const struct injection_env *env = &injection->env;
+    enum proof proof = judge_stack(injection, evidence);
 
+    if (proof != PROOF_SAFE)
+        return injection->in_place ? PROOF_OCCUPIED : proof;
     if (serves_collector(injection))
         return PROOF_COLLECTOR;
     if (!rseq_look(&env->plan->rseq, &injection->session, env->memory, &injection->original,
                    &injection->rseq_abort))
         return PROOF_RSEQ;
-    return injection->looks ? PROOF_SAFE : bounds_of_stopped(injection);
+    return judge_restrictions(injection);
 }
 
 static enum attempt judge_thread(struct injection *injection, struct fault *fault)
@@ -193,7 +227,7 @@ static enum attempt judge_thread(struct injection *injection, struct fault *faul
         return ATTEMPT_FAULT;
     }
     if (evidence.proof == PROOF_SAFE)
-        evidence.proof = judge_surroundings(injection);
+        evidence.proof = judge_surroundings(injection, &evidence);
     if (evidence.proof != PROOF_SAFE) {
         injection->summary.rejected = evidence;
         injection->summary.rejected_tid = injection->session.tid;
@@ -367,8 +401,8 @@ static enum attempt try_with_unwinder(struct injection *injection, const struct 
     bool had = injection->unwinder_tried;
     enum attempt result;
 
-    /* For a thread other than the first, this is checked each time. */
-    if (thread->tid != injection->env.target->pid)
+    /* The walk is wanted each time: of a thread other than the first, or to its start. */
+    if (thread->tid != injection->env.target->pid || injection->own_use != OWN_STACK_UNUSED)
         load_unwinder(injection);
     result = try_thread(injection, thread, fault);
     if (result != ATTEMPT_UNSAFE || had || injection->unwinder ||

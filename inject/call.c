@@ -19,7 +19,7 @@ static fault_code heed_collector(struct injection *injection, struct fault *faul
 {
     const struct collector *collector = &injection->env.plan->collector;
 
-    injection->own_stack = collector->name != NULL;
+    injection->own_use = collector->name ? OWN_STACK_ONLY : OWN_STACK_UNUSED;
     if (!collector_signals(collector, injection->env.memory, &injection->open))
         return fault_set(fault, FAULT_UNSUPPORTED, 0, "begin",
                          "the signals of its garbage collector (%s) are unknown", collector->name);
@@ -143,7 +143,9 @@ static fault_code undo_injection(struct injection *injection, struct fault *faul
     bool back = true;
 
     perform_restore_errno(injection);
-    if (injection->scratch)
+    if (injection->in_place)
+        rc = perform_leave(injection, fault);
+    else if (injection->scratch)
         rc = scratch_unmap(injection, fault);
     if (rc == FAULT_NONE)
         rc = perform_last(injection, &back, fault);

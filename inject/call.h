@@ -28,8 +28,12 @@
  *   base + 0x1000   call header, call records, arguments and results
  *   base + 0x5000   text that a called function hands to a gathering callback
  *   ...
- *   stack, downwards from the end; not used if a collector scans the thread's
- *   own stack (inject/collectors.h)
+ *   stack, downwards from the end; not used if the call runs on the thread's own
+ *   stack (inject/collectors.h)
+ *
+ * While another thread keeps the address space locked (inject/occupied.h), nothing is
+ * mapped: the header, the records and the arguments lie between the thread's red zone
+ * and the frames, and there is no code page.
  *
  * A call needs up to 18 KiB of stack, and 32 KiB more if a process has thousands
  * of arenas; the kernel's frame for a collector's signal needs up to 11 KiB.
@@ -98,6 +102,13 @@ struct injection_summary {
         waits_in; /* INJECTION_ABANDONED: the system call in which it waits; -1: unknown, or none */
 };
 
+/* Whether the call runs on the thread's own stack, below the frames, or in the scratch area. */
+enum own_stack_use {
+    OWN_STACK_UNUSED,
+    OWN_STACK_IF_WHOLE, /* where the walk of its frames has come to the thread's start */
+    OWN_STACK_ONLY,     /* the same; a thread in which it has not is not used */
+};
+
 enum injection_stage {
     STAGE_UNTOUCHED, /* the thread has its own registers */
     STAGE_ENTERED,   /* at the exit of a system call that the tool made the thread execute */
@@ -130,8 +141,10 @@ struct injection {
     bool eintr_by_stop;
     bool restart_block_used; /* one of our calls overwrote the thread's restart block */
     uint64_t mask;
-    uint64_t open;  /* signals of a collector that may arrive during the call */
+    uint64_t open; /* signals of a collector that may arrive during the call */
+    enum own_stack_use own_use;
     bool own_stack; /* the call runs on the thread's own stack, below the frames */
+    bool in_place;  /* there is no scratch area: its contents are on the own stack, too */
     struct arch_fp fp;
     struct arch_frames frames;
     struct arch_last last; /* restores its cancelability type or state */

@@ -245,14 +245,22 @@ static fault_code run_trampoline(struct injection *injection, const struct inter
  */
 static remote_addr chain_address(const struct injection *injection)
 {
-    return ((stack_end(injection) - CHAIN_SIZE) & ~15ull) - 8;
+    return injection->in_place ? injection->frames.map
+                               : ((stack_end(injection) - CHAIN_SIZE) & ~15ull) - 8;
 }
 
-/*
- * At the entry of a sigreturn the registers cannot be set for a call yet: first
- * goes to the exit of a void call.
- */
-static fault_code leave_sigreturn(struct injection *injection, struct fault *fault)
+/* In place, the chain is a part of the frames. */
+static bool write_chain(const struct injection *injection, remote_addr at)
+{
+    unsigned char chain[CHAIN_SIZE];
+
+    return injection->in_place ||
+           memory_write(injection->env.memory, at, chain,
+                        arch_return_chain(chain, sizeof chain, &injection->frames,
+                                          &injection->env.plan->gadgets, injection->scratch));
+}
+
+fault_code perform_leave(struct injection *injection, struct fault *fault)
 {
     int64_t ignored;
     arch_regs regs;
@@ -271,22 +279,17 @@ static fault_code run_direct(struct injection *injection, const struct arch_call
                              remote_addr result_at, const struct intercept *intercept,
                              struct fault *fault)
 {
-    const struct arch_gadgets *gadgets = &injection->env.plan->gadgets;
-    unsigned char chain[CHAIN_SIZE];
     remote_addr at = chain_address(injection);
     arch_regs regs = injection->original;
     struct arch_fp clean = injection->fp;
-    size_t len =
-        arch_return_chain(chain, sizeof chain, &injection->frames, gadgets, injection->scratch);
-    fault_code rc = leave_sigreturn(injection, fault);
+    fault_code rc = perform_leave(injection, fault);
 
     if (rc != FAULT_NONE)
         return rc;
     arch_reset_fp(&clean);
-    arch_enter_direct(&regs, gadgets, call, result_at, at);
-    if (!memory_write(injection->env.memory, at, chain, len) ||
-        !arch_set_fp(&injection->session, &clean) || !open_signals(injection, true) ||
-        !arch_set_regs(&injection->session, &regs))
+    arch_enter_direct(&regs, &injection->env.plan->gadgets, call, result_at, at);
+    if (!write_chain(injection, at) || !arch_set_fp(&injection->session, &clean) ||
+        !open_signals(injection, true) || !arch_set_regs(&injection->session, &regs))
         return run_broken(injection, "set registers", fault);
     return run_to_sigreturn(injection, at + ARCH_CHAIN_FRAME, intercept, fault);
 }
@@ -422,7 +425,7 @@ fault_code perform_last(struct injection *injection, bool *back, struct fault *f
     if (!*back)
         return FAULT_NONE;
     injection->stage = STAGE_RETURNED;
-    return leave_sigreturn(injection, fault);
+    return perform_leave(injection, fault);
 }
 
 void perform_restore_errno(struct injection *injection)

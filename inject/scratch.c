@@ -31,29 +31,12 @@ static fault_code forge_frames(struct injection *injection, struct fault *fault)
     resume_by_frame(injection, &resume);
     perform_plan_last(injection);
     if (arch_forge(&injection->frames, &injection->original, &resume, injection->mask,
-                   &injection->fp, &injection->env.plan->gadgets, SCRATCH_LEN, &injection->last))
+                   &injection->fp, &injection->env.plan->gadgets,
+                   injection->in_place ? 0 : SCRATCH_LEN, injection->in_place ? SCRATCH_DATA : 0,
+                   &injection->last))
         return FAULT_NONE;
     return fault_set(fault, FAULT_UNSUPPORTED, 0, "forge frames",
                      "its extended register state has %zu bytes", injection->fp.len);
-}
-
-/*
- * Sends the thread into mmap, with the frames behind it. The memory is
- * executable first and the upper part is made writable later (MDWE does not let
- * memory become executable). A filter might kill for that, so under a filter
- * only calls are made that an allocator itself makes.
- */
-static fault_code enter_map(struct injection *injection, struct fault *fault)
-{
-    const struct injection_env *env = &injection->env;
-    int prot = PROT_READ | (injection->direct ? PROT_WRITE : PROT_EXEC);
-    arch_regs regs = injection->original;
-
-    arch_enter_map(&regs, &env->plan->gadgets, &injection->frames, SCRATCH_LEN, prot);
-    injection->stage = STAGE_ENTERED;
-    if (!arch_set_regs(&injection->session, &regs))
-        return run_broken(injection, "set registers", fault);
-    return FAULT_NONE;
 }
 
 /*
@@ -62,17 +45,19 @@ static fault_code enter_map(struct injection *injection, struct fault *fault)
  * after the registers are set: if the tool dies in between, no thread may be
  * left with blocked signals.
  */
-static fault_code enter_stage0(struct injection *injection, struct fault *fault)
+static fault_code enter_frames(struct injection *injection, const arch_regs *regs,
+                               struct fault *fault)
 {
     const struct arch_frames *frames = &injection->frames;
-    fault_code rc;
 
     if (!memory_write(injection->env.memory, frames->addr, frames->bytes, frames->len))
         return run_broken(injection, "write frames", fault);
-    rc = enter_map(injection, fault);
-    if (rc == FAULT_NONE && !session_set_sigmask(&injection->session, scratch_call_mask()))
+    injection->stage = STAGE_ENTERED;
+    if (!arch_set_regs(&injection->session, regs))
+        return run_broken(injection, "set registers", fault);
+    if (!session_set_sigmask(&injection->session, scratch_call_mask()))
         return run_broken(injection, "block signals", fault);
-    return rc;
+    return FAULT_NONE;
 }
 
 /*
@@ -130,17 +115,55 @@ static bool wants_direct(const struct injection *injection, int64_t result)
            (result == -EPERM || result == -EACCES);
 }
 
+/*
+ * The registers for mmap, with the frames behind it. The memory is executable
+ * first and the upper part is made writable later (MDWE does not let memory
+ * become executable). A filter might kill for that, so under a filter only calls
+ * are made that an allocator itself makes.
+ */
+static arch_regs registers_for_map(const struct injection *injection)
+{
+    int prot = PROT_READ | (injection->direct ? PROT_WRITE : PROT_EXEC);
+    arch_regs regs = injection->original;
+
+    arch_enter_map(&regs, &injection->env.plan->gadgets, &injection->frames, SCRATCH_LEN, prot);
+    return regs;
+}
+
 static fault_code map_first(struct injection *injection, int64_t *result, struct fault *fault)
 {
-    fault_code rc = enter_stage0(injection, fault);
+    arch_regs regs = registers_for_map(injection);
+    fault_code rc = enter_frames(injection, &regs, fault);
 
     if (rc == FAULT_NONE)
         rc = run_syscall(injection, false, result, fault);
     if (rc != FAULT_NONE || !wants_direct(injection, *result))
         return rc;
     injection->direct = true;
-    rc = enter_map(injection, fault);
-    return rc == FAULT_NONE ? run_syscall(injection, false, result, fault) : rc;
+    regs = registers_for_map(injection);
+    if (!arch_set_regs(&injection->session, &regs))
+        return run_broken(injection, "set registers", fault);
+    return run_syscall(injection, false, result, fault);
+}
+
+/*
+ * Sends the thread into its frames by a system call without effect: from then on it returns
+ * through them, as after a mapping.
+ */
+static fault_code settle_in_place(struct injection *injection, struct fault *fault)
+{
+    const struct arch_frames *frames = &injection->frames;
+    const uint64_t none[6] = {0};
+    arch_regs regs = injection->original;
+    int64_t ignored;
+    fault_code rc;
+
+    arch_enter_syscall(&regs, &injection->env.plan->gadgets, frames->unmap, SYS_getpid, none);
+    rc = enter_frames(injection, &regs, fault);
+    if (rc == FAULT_NONE)
+        rc = run_syscall(injection, false, &ignored, fault);
+    injection->scratch = ((frames->addr + frames->len + 7) & ~7ull) - SCRATCH_CODE;
+    return rc;
 }
 
 static fault_code refuse_scratch(int64_t result, struct fault *fault)
@@ -154,7 +177,7 @@ static fault_code choose_way(struct injection *injection, struct fault *fault)
     const struct injection_env *env = &injection->env;
 
     injection->filtered = injection->own.seccomp == STATUS_SECCOMP_FILTER;
-    injection->direct = injection->filtered;
+    injection->direct = injection->filtered || injection->in_place;
     if (injection->direct && !arch_can_call_directly(&env->plan->gadgets))
         return fault_set(fault, FAULT_UNSUPPORTED, 0, "begin",
                          "it runs under a seccomp filter, and its C library has no code through "
@@ -169,6 +192,8 @@ fault_code scratch_map(struct injection *injection, struct fault *fault)
 
     if (rc == FAULT_NONE)
         rc = forge_frames(injection, fault);
+    if (rc == FAULT_NONE && injection->in_place)
+        return settle_in_place(injection, fault);
     if (rc == FAULT_NONE)
         rc = map_first(injection, &result, fault);
     if (rc != FAULT_NONE)

@@ -6,7 +6,10 @@
 
 #include "inject/call.h"
 
-/* Forges the frames, sends the thread into its first mmap and records the address. */
+/*
+ * Forges the frames, sends the thread into its first mmap and records the address; with
+ * injection->in_place, chooses the place on its own stack instead.
+ */
 fault_code scratch_map(struct injection *injection, struct fault *fault);
 
 /*

@@ -40,6 +40,8 @@ struct stops {
     struct stop_record records[STOPS_THREADS]; /* by tid modulo their number */
     int64_t credit_ns;  /* stopped time that the target may still be charged; negative: debt */
     uint64_t credit_at; /* when credit_ns was true; 0: never */
+    /* When no thread waited for the lock of the address space (inject/occupied.h); 0: never. */
+    uint64_t unoccupied_at;
 };
 
 /* Returns the record of a thread; the record of another one may be lost for it. */

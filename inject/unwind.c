@@ -396,10 +396,12 @@ static struct evidence walk_frames(struct unwinder *unwinder, const struct plan 
     for (unsigned frames = 1; frames < FRAMES_MAX; frames++) {
         const struct code_range *range;
         bool exact = step->exact;
-        unw_word_t pc;
-        if (unwinder->library.get_reg(&step->cursor, UNW_REG_IP, &pc) < 0)
+        unw_word_t pc, sp;
+        if (unwinder->library.get_reg(&step->cursor, UNW_REG_IP, &pc) < 0 ||
+            unwinder->library.get_reg(&step->cursor, UNW_REG_SP, &sp) < 0)
             return make_walk_evidence(PROOF_UNWIND, 0, NULL, frames);
         pc += step->before;
+        walk.outer = sp;
         range = forbidden_at(plan, pc, exact);
         if (range)
             return make_walk_evidence(frames == 1 ? PROOF_PC : PROOF_STACK, pc, range->what,

@@ -42,7 +42,7 @@ static void test_fields(void)
     CHECK(stat.state == 'S');
     CHECK(stat.ppid == 17);
     CHECK(stat.flags == 0x400100);
-    CHECK(stat.cpu_ticks == 150);
+    CHECK(stat.cpu_ticks == 150 && stat.user_ticks == 120);
     CHECK(stat.start == 987654321);
     CHECK(stat.cpu == 3);
     CHECK(stat.env_start == 140720000000200 && stat.env_end == 140720000000300);

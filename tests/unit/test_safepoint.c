@@ -56,7 +56,8 @@ static void prepare(void)
 
 static struct evidence prove(bool main_thread)
 {
-    return safepoint_prove(&plan, &modules, &own.memory, NULL, true, &regs, main_thread, ROOM);
+    return safepoint_prove(&plan, &modules, &own.memory, NULL, true, &regs, main_thread, ROOM,
+                           false);
 }
 
 static enum proof proof_of(bool main_thread)
@@ -126,7 +127,7 @@ static void test_unreadable_code(void)
     plan_seal(&unreadable);
     memcpy((void *)(uintptr_t)regs.rsp, &word, sizeof word);
     CHECK(
-        safepoint_prove(&unreadable, &modules, &own.memory, NULL, true, &regs, true, ROOM).proof ==
+        safepoint_prove(&unreadable, &modules, &own.memory, NULL, true, &regs, true, ROOM, false).proof ==
         PROOF_STACK);
     ranges_free(&unreadable.forbidden);
 }

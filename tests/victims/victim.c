@@ -2,19 +2,21 @@
  * A process that checks itself while it is interrupted.
  *
  *   victim MODE REPORT [--time MS] [--threads N] [--sabotage WHAT] [--no-warmup] [--stale]
- *          [--filter kill|errno] [--not-dumpable] [--off FILE]
+ *          [--filter kill|errno] [--not-dumpable] [--off FILE] [--occupy MS]
  *   victim --modes | --sabotages
  *
  * Round after round its main thread does what MODE says, with every register
  * holding a known value, and compares afterwards: registers, red zone, stack,
  * result and duration of the system call, errno, signal mask, alternate stack
  * and signal dispositions. When --off FILE exists, it removes it and sets
- * thread.prof.active to false. Differences go to the file REPORT (report.h).
- * It ends when its parent does. Exit codes: 77 when the CPU lacks what is
- * asked for, 2 for wrong arguments.
+ * thread.prof.active to false. With --occupy another thread keeps the address space
+ * locked, for about so many milliseconds at a time (occupy.h). Differences go to the file REPORT
+ * (report.h). It ends when its parent does. Exit codes: 77 when the CPU lacks what is asked for, 2
+ * for wrong arguments.
  */
 #include "filter.h"
 #include "modes.h"
+#include "occupy.h"
 #include "sabotage.h"
 
 #include <errno.h>
@@ -51,6 +53,7 @@ struct options {
     const char *filter;
     const char *off;
     uint64_t time_ms;
+    uint64_t occupy_ms;
     unsigned int threads;
     bool warmup;
     bool stale;
@@ -306,6 +309,8 @@ static bool parse_option(struct options *options, const char *name, const char *
         options->sabotage = value;
     else if (!strcmp(name, "--filter"))
         options->filter = value;
+    else if (!strcmp(name, "--occupy"))
+        options->occupy_ms = strtoul(value, NULL, 10);
     else if (!strcmp(name, "--off"))
         options->off = value;
     else
@@ -365,6 +370,8 @@ static __attribute__((noinline)) int prepare(struct victim *victim, const struct
         warm_up(options->report);
     if (options->not_dumpable && prctl(PR_SET_DUMPABLE, 0) != 0)
         return fail(victim, 1, "it stays dumpable");
+    if (options->occupy_ms && !occupy_start(options->occupy_ms * 1000000u))
+        return fail(victim, errno == ENOSYS ? EXIT_UNSUPPORTED : 1, "no thread that occupies it");
     if (options->filter && !filter_install(options->filter))
         return fail(victim, EXIT_UNSUPPORTED, "no seccomp filter");
     return 0;
@@ -392,7 +399,8 @@ int main(int argc, char **argv)
     if (!parse_options(&options, argc, argv)) {
         fprintf(stderr,
                 "usage: victim MODE REPORT [--time MS] [--threads N] [--sabotage WHAT] "
-                "[--no-warmup] [--stale] [--filter kill|errno] [--not-dumpable] [--off FILE]\n");
+                "[--no-warmup] [--stale] [--filter kill|errno] [--not-dumpable] [--off FILE] "
+                "[--occupy MS]\n");
         return EXIT_USAGE;
     }
     int code = prepare(&victim, &options);
