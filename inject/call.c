@@ -120,16 +120,16 @@ static fault_code restore_thread(struct injection *injection, struct fault *faul
 }
 
 /*
- * The thread is as it was, and the memory below its red zone is dead. But a
- * later function may leave part of it unwritten, and a look at its stack would
- * take the frames for those of a running handler.
+ * The thread is as it was, and so becomes the memory below its red zone. That is mostly dead,
+ * but a later function may leave part of it unwritten, and a look at its stack would take the
+ * frames for those of a running handler. If the thread is a coroutine whose stack is an array on
+ * the stack of the thread, the bytes below the array are in use.
  */
-static void wipe_frames(struct injection *injection)
+static void remove_frames(struct injection *injection)
 {
-    struct arch_frames *frames = &injection->frames;
+    const struct arch_frames *frames = &injection->frames;
 
-    memset(frames->bytes, 0, frames->len);
-    (void)memory_write(injection->env.memory, frames->addr, frames->bytes, frames->len);
+    (void)memory_write(injection->env.memory, frames->addr, injection->beneath, frames->len);
 }
 
 static bool is_held(const struct injection *injection)
@@ -154,7 +154,7 @@ static fault_code undo_injection(struct injection *injection, struct fault *faul
     if (rc == FAULT_NONE && back)
         rc = restore_thread(injection, fault);
     if (rc == FAULT_NONE && back)
-        wipe_frames(injection);
+        remove_frames(injection);
     return rc;
 }
 

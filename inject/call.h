@@ -147,6 +147,7 @@ struct injection {
     bool in_place;  /* there is no scratch area: its contents are on the own stack, too */
     struct arch_fp fp;
     struct arch_frames frames;
+    unsigned char beneath[ARCH_FRAMES_MAX]; /* the bytes that the frames have replaced */
     struct arch_last last; /* restores its cancelability type or state */
     uint64_t calm;         /* the type or state that it has until then */
     bool calmed;           /* once a call has been intercepted */

@@ -50,7 +50,8 @@ static fault_code enter_frames(struct injection *injection, const arch_regs *reg
 {
     const struct arch_frames *frames = &injection->frames;
 
-    if (!memory_write(injection->env.memory, frames->addr, frames->bytes, frames->len))
+    if (!memory_read(injection->env.memory, frames->addr, injection->beneath, frames->len) ||
+        !memory_write(injection->env.memory, frames->addr, frames->bytes, frames->len))
         return run_broken(injection, "write frames", fault);
     injection->stage = STAGE_ENTERED;
     if (!arch_set_regs(&injection->session, regs))

@@ -13,7 +13,7 @@
 
 enum {
     RED_ZONE = 128,
-    FRAME_SIZE = 440,
+    FRAME_SIZE = 312,
     XSAVE_LEGACY = 512, /* FXSAVE area */
     SW_RESERVED = 464,  /* offset of the bytes of the FXSAVE area that are reserved for software */
     MAGIC2_LEN = 4,
@@ -29,7 +29,11 @@ enum {
  */
 #define ALTSTACK_LEFT_ALONE 0x40000000
 
-/* struct rt_sigframe with struct ucontext and struct sigcontext expanded. */
+/*
+ * struct rt_sigframe with struct ucontext and struct sigcontext expanded, without the
+ * siginfo at its end, which rt_sigreturn does not read: so the frames together need no
+ * more space than the frame of a signal and a small handler.
+ */
 struct signal_frame {
     uint64_t pretcode;
     uint64_t uc_flags, uc_link;
@@ -40,10 +44,9 @@ struct signal_frame {
     uint16_t cs, gs, fs, ss;
     uint64_t err, trapno, oldmask, cr2, fpstate, reserved[8];
     uint64_t sigmask;
-    unsigned char info[128];
 };
 
-_Static_assert(sizeof(struct signal_frame) == FRAME_SIZE, "struct rt_sigframe");
+_Static_assert(sizeof(struct signal_frame) == FRAME_SIZE, "the frames follow each other");
 _Static_assert(offsetof(struct signal_frame, uc_flags) == 8, "struct ucontext begins here");
 _Static_assert(offsetof(struct signal_frame, r8) == 8 + 40, "uc_mcontext");
 _Static_assert(offsetof(struct signal_frame, ip) == 8 + 40 + 128, "sigcontext.ip");

@@ -90,9 +90,9 @@ static void check_layout(uint64_t sp, size_t fp_len)
     CHECK(fpstate % 64 == 0 && fpstate_of(frames.unmap) == fpstate);
     CHECK(frames.addr + frames.len <= sp - RED_ZONE);
     CHECK(fpstate + fp_len + 4 <= frames.addr + frames.len);
-    CHECK(sp - frames.addr <= RED_ZONE + fp_len + 4 + 64 + 2 * (440 + 16) + 16);
-    CHECK(frames.frame0 + 440 <= fpstate);
-    CHECK(frames.unmap + 440 <= frames.frame0 && frames.addr + 16 <= frames.unmap);
+    CHECK(sp - frames.addr <= RED_ZONE + fp_len + 4 + 64 + 2 * (312 + 16) + 16);
+    CHECK(frames.frame0 + 312 <= fpstate);
+    CHECK(frames.unmap + 312 <= frames.frame0 && frames.addr + 16 <= frames.unmap);
     CHECK(frames.len <= sizeof frames.bytes);
 }
 
@@ -193,8 +193,8 @@ static void test_last_frame(void)
     last = (struct arch_last){0};
     if (!CHECK(good))
         return;
-    CHECK(frames.last % 16 == 8 && frames.last + 440 <= frames.frame0);
-    CHECK(frames.unmap + 440 <= frames.last && word_at(frames.last) == gadgets.sigreturn);
+    CHECK(frames.last % 16 == 8 && frames.last + 312 <= frames.frame0);
+    CHECK(frames.unmap + 312 <= frames.last && word_at(frames.last) == gadgets.sigreturn);
     ucontext_t context = context_at(frames.last);
     const greg_t *g = context.uc_mcontext.gregs;
     CHECK(g[REG_RIP] == 0xabcde0 && g[REG_RDI] == 7 && g[REG_RSI] == 0);
@@ -316,7 +316,7 @@ static void test_direct(void)
 {
     struct arch_gadgets with = gadgets;
     const struct arch_call call = {.function = 0x5000, .args = {1, 2, 3, 4, 5, 6}};
-    unsigned char chain[ARCH_CHAIN_FRAME + 440];
+    unsigned char chain[ARCH_CHAIN_FRAME + 312];
     arch_regs r;
 
     CHECK(!arch_can_call_directly(&with));
@@ -334,7 +334,7 @@ static void test_direct(void)
     CHECK(memcmp(chain, &with.store, 8) == 0);
     const uint64_t scratch = 0x100000;
     memcpy(frames.bytes + (frames.unmap_arg - frames.addr), &scratch, sizeof scratch);
-    CHECK(memcmp(chain + ARCH_CHAIN_FRAME, at(frames.unmap), 440) == 0);
+    CHECK(memcmp(chain + ARCH_CHAIN_FRAME, at(frames.unmap), 312) == 0);
 }
 
 static void test_repeat_sigreturn(void)
