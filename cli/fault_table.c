@@ -133,6 +133,11 @@ static const struct fault_row rows[] = {
      "the call did not end in time (%W); the target will finish it on its own, and until then that "
      "thread runs with its signals blocked",
      "check it later with: jeattach status %P"},
+    {FAULT_CALL_HANGS, "call_hangs", EXIT_CALL_DEADLINE,
+     "the call did not end in time (%W), and a signal that the program handles waits for its end: "
+     "if the program stops its threads by that signal, one of them may own the lock that the call "
+     "waits for, and the process may hang until it is restarted",
+     "check whether it answers; if it does not, restart it"},
     {FAULT_CALL_WAITS, "call_waits", EXIT_CALL_DEADLINE,
      "another thread keeps the address space of the process locked: %W; that thread goes on by "
      "itself as soon as the lock is free, and until then its signals are blocked",

@@ -23,6 +23,7 @@ enum {
     RELOAD_EVERY = 64,          /* stops after which threads and mappings are read again */
     IDLE_NS = 5000000, /* time after which they are read again while no thread may be stopped */
     UNOCCUPIED_NS = 20000000, /* for which a look at who may lock the address space holds good */
+    LOOKS = 256,              /* at threads that another may have stopped by signals */
     STAY = 64,                /* stops of one running thread before the next thread is tried */
     STAY_STOP_NS = 2000000,   /* a stop that takes longer: the thread has lost its CPU */
 };
@@ -118,12 +119,13 @@ static void skip_thread(struct search *search, pid_t tid, const struct evidence 
  * socket with SO_LINGER: the stop would end the call. This is checked before
  * the stop; a thread that enters the call just then can still be stopped in it.
  * Also true if a stop would only show what the last one has shown, or if the thread
- * does not leave the kernel.
+ * does not leave the kernel, or if it may keep others stopped.
  */
 static bool is_let_be(struct search *search, const struct thread *thread)
 {
     static const struct evidence closing = {.proof = PROOF_CLOSING};
     static const struct evidence inside = {.proof = PROOF_OCCUPIED};
+    static const struct evidence stopping = {.proof = PROOF_STOPS_OTHERS};
     struct injection *injection = search->injection;
     const struct target *target = injection->env.target;
     struct stop_record *record = stops_of(injection->stops, thread->tid);
@@ -143,6 +145,12 @@ static bool is_let_be(struct search *search, const struct thread *thread)
         return true;
     }
     stops_look(record, thread, target, &now);
+    if (injection->stoppers && !injection->looks &&
+        collector_has_stopped(injection->env.plan, target, injection->env.memory,
+                              injection->stoppers, LOOKS)) {
+        skip_thread(search, thread->tid, &stopping);
+        return true;
+    }
     return false;
 }
 
@@ -230,6 +238,37 @@ static enum attempt try_round(struct search *search, bool all, struct fault *fau
     return ATTEMPT_UNSAFE;
 }
 
+/* True if each thread has been stopped where a call on its own stack is impossible. */
+static bool none_has_stack(const struct search *search)
+{
+    const struct candidates *candidates = &search->candidates;
+
+    for (size_t i = 0; i < candidates->count; i++) {
+        const struct stop_record *record =
+            stops_find(search->injection->stops, candidates->list[i].thread.tid);
+        if (!record || !record->stops ||
+            (record->last.proof != PROOF_PARTIAL && record->last.proof != PROOF_NO_SPACE))
+            return false;
+    }
+    return !candidates->later;
+}
+
+/*
+ * Chooses the stack of a call. In the scratch area a call may hang a program that stops its
+ * threads by signals, so that is the last resort; then each thread is tried again.
+ */
+static void choose_stack(struct search *search)
+{
+    struct injection *injection = search->injection;
+    enum own_stack_use use = injection->in_place ? OWN_STACK_ONLY : search->own_use;
+
+    if (use == OWN_STACK_IF_WHOLE && !injection->env.named && !none_has_stack(search))
+        use = OWN_STACK_ONLY;
+    for (size_t i = 0; use != injection->own_use && i < STOPS_THREADS; i++)
+        injection->stops->records[i].stops_there = 0;
+    injection->own_use = use;
+}
+
 static fault_code refuse_occupied(const struct search *search, struct fault *fault)
 {
     const struct occupied *occupied = &search->occupied;
@@ -268,7 +307,6 @@ static fault_code heed_occupant(struct search *search, struct fault *fault)
         return refuse_occupied(search, fault);
     stops->unoccupied_at = clock_now();
     injection->in_place = search->occupied.occupancy == OCCUPANCY_SHARED;
-    injection->own_use = injection->in_place ? OWN_STACK_ONLY : search->own_use;
     return FAULT_NONE;
 }
 
@@ -383,6 +421,7 @@ static fault_code find_safe_point(struct search *search, struct fault *fault)
     fault_code rc;
 
     for (;;) {
+        choose_stack(search);
         switch (try_round(search, clock_now() > patience, fault)) {
         case ATTEMPT_SAFE:
             return FAULT_NONE;

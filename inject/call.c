@@ -1,4 +1,5 @@
 #include "inject/call.h"
+#include "host/task.h"
 #include "inject/acquire.h"
 #include "inject/cpu_follow.h"
 #include "inject/faults.h"
@@ -14,12 +15,26 @@ enum { ENDING_NS = 2000000000 }; /* least time for the ending, if the call used 
 
 /* ---- the start ---- */
 
+/* The handlers of the process are those of now: it may have installed more since it was opened. */
+static void heed_handlers(struct injection *injection)
+{
+    const struct target *target = injection->env.target;
+    struct proc_status status;
+
+    if (process_status(target->proc, target_via(target), &status))
+        return;
+    injection->stoppers = collector_stoppers(status.sig_caught);
+    injection->own_use = injection->stoppers ? OWN_STACK_IF_WHOLE : OWN_STACK_UNUSED;
+}
+
 /* Where a collector may stop the world, makes the call look to it like a signal handler. */
 static fault_code heed_collector(struct injection *injection, struct fault *fault)
 {
     const struct collector *collector = &injection->env.plan->collector;
 
-    injection->own_use = collector->name ? OWN_STACK_ONLY : OWN_STACK_UNUSED;
+    heed_handlers(injection);
+    if (collector->name)
+        injection->own_use = OWN_STACK_ONLY;
     if (!collector_signals(collector, injection->env.memory, &injection->open))
         return fault_set(fault, FAULT_UNSUPPORTED, 0, "begin",
                          "the signals of its garbage collector (%s) are unknown", collector->name);

@@ -106,7 +106,7 @@ struct injection_summary {
 enum own_stack_use {
     OWN_STACK_UNUSED,
     OWN_STACK_IF_WHOLE, /* where the walk of its frames has come to the thread's start */
-    OWN_STACK_ONLY,     /* the same; a thread in which it has not is not used */
+    OWN_STACK_ONLY,     /* the same; a thread in which it has not is not used, or not yet */
 };
 
 enum injection_stage {
@@ -141,18 +141,19 @@ struct injection {
     bool eintr_by_stop;
     bool restart_block_used; /* one of our calls overwrote the thread's restart block */
     uint64_t mask;
-    uint64_t open; /* signals of a collector that may arrive during the call */
+    uint64_t open;     /* signals of a collector that may arrive during the call */
+    uint64_t stoppers; /* signals by which the program might stop its threads (collectors.h) */
     enum own_stack_use own_use;
     bool own_stack; /* the call runs on the thread's own stack, below the frames */
     bool in_place;  /* there is no scratch area: its contents are on the own stack, too */
     struct arch_fp fp;
     struct arch_frames frames;
     unsigned char beneath[ARCH_FRAMES_MAX]; /* the bytes that the frames have replaced */
-    struct arch_last last; /* restores its cancelability type or state */
-    uint64_t calm;         /* the type or state that it has until then */
-    bool calmed;           /* once a call has been intercepted */
-    remote_addr scratch;   /* 0: none yet */
-    unsigned char *data;   /* copied to base + SCRATCH_CODE */
+    struct arch_last last;                  /* restores its cancelability type or state */
+    uint64_t calm;                          /* the type or state that it has until then */
+    bool calmed;                            /* once a call has been intercepted */
+    remote_addr scratch;                    /* 0: none yet */
+    unsigned char *data;                    /* copied to base + SCRATCH_CODE */
     size_t data_used;
     bool code_written;
     bool filtered;        /* the thread has a seccomp filter */

@@ -15,6 +15,12 @@
  *
  * The thread that stops the world waits for no answer itself but keeps all
  * others stopped: it must not be the one that makes the call.
+ *
+ * Any other program may stop its threads in this way (crash reporters, thread dumpers,
+ * small runtimes). It is not recognized; but it has a handler for a signal that is meant
+ * for threads. In such a process the call also runs on the thread's own stack where that
+ * is possible, and a signal is unblocked once the thread waits in the call while the signal
+ * waits for it (inject/run.c).
  */
 #pragma once
 
@@ -42,6 +48,21 @@ struct plan;
  */
 fault_code collectors_find(struct plan *plan, const struct modules *modules,
                            const struct target *target, struct memory *memory, struct fault *fault);
+
+/*
+ * Of the signals that a process handles, returns those by which it might stop its threads:
+ * not those that concern the whole process (SIGTERM, SIGCHLD, SIGALRM, ...), which every
+ * program handles, and none if it handles every signal, as Go's runtime does.
+ */
+uint64_t collector_stoppers(uint64_t caught);
+
+/*
+ * True if a thread waits in the handler of such a signal, or is about to run it: any other
+ * thread may have stopped it, and it must not make a call itself. Looks at no more than
+ * `most` threads, without a stop.
+ */
+bool collector_has_stopped(const struct plan *plan, const struct target *target,
+                           struct memory *memory, uint64_t stoppers, size_t most);
 
 /*
  * Returns the signals that must stay unblocked during a call, as they are now;

@@ -20,6 +20,7 @@ enum {
 
     /* The tool has left a thread to itself, behind its first change; it ends on its own. */
     FAULT_CALL_WAITS = FAULT_FIRST(INJECT, UNFINISHED), /* it waits for the address space */
+    FAULT_CALL_HANGS, /* a signal that the program handles waits for the end of the call */
 
     FAULT_INTERRUPTED = FAULT_FIRST(INJECT, OTHER), /* the operator ended it */
 };

@@ -491,6 +491,14 @@ void plan_seal(struct plan *plan)
     ranges_sort(&plan->forbidden);
 }
 
+bool plan_in_restorer(const struct plan *plan, remote_addr addr, size_t len)
+{
+    for (size_t i = 0; i < plan->restorer_count; i++)
+        if (addr - plan->restorers[i] < len)
+            return true;
+    return addr - plan->gadgets.sigreturn < len;
+}
+
 void plan_free(struct plan *plan)
 {
     ranges_free(&plan->forbidden);

@@ -43,4 +43,11 @@ fault_code plan_forbid(struct plan *plan, remote_addr start, remote_addr end, co
                        struct fault *fault);
 void plan_avoid_thread(struct plan *plan, const char *comm);
 void plan_seal(struct plan *plan);
+/* True if addr is in the first len bytes of a signal restorer. */
+bool plan_in_restorer(const struct plan *plan, remote_addr addr, size_t len);
+/* True if addr is where a signal handler returns to. */
+static inline bool plan_is_restorer(const struct plan *plan, remote_addr addr)
+{
+    return plan_in_restorer(plan, addr, 1);
+}
 void plan_free(struct plan *plan);

@@ -26,15 +26,6 @@ static bool is_return_address(struct memory *memory, remote_addr word)
     return arch_follows_call(before);
 }
 
-/* True if addr is in the first len bytes of a signal restorer. */
-static bool in_restorer(const struct plan *plan, remote_addr addr, size_t len)
-{
-    for (size_t i = 0; i < plan->restorer_count; i++)
-        if (addr - plan->restorers[i] < len)
-            return true;
-    return addr - plan->gadgets.sigreturn < len;
-}
-
 /* Examines count words that are at address; PROOF_SAFE if none of them is suspicious. */
 static struct evidence scan_words(const struct plan *plan, struct memory *memory,
                                   const uint64_t *words, size_t count)
@@ -45,7 +36,7 @@ static struct evidence scan_words(const struct plan *plan, struct memory *memory
 
     for (size_t i = 0; i < count; i++) {
         const struct code_range *range;
-        if (in_restorer(plan, words[i], 1))
+        if (plan_is_restorer(plan, words[i]))
             return make_evidence(PROOF_HANDLER, words[i], NULL);
         if (words[i] < low || words[i] > high)
             continue;
@@ -227,7 +218,7 @@ static struct evidence judge_words(const struct plan *plan, struct memory *memor
     /*
      * In the restorer: the frame that it restores need not contain anything like a return address.
      */
-    if (in_restorer(plan, arch_pc(regs), ARCH_SIGRETURN_LEN))
+    if (plan_in_restorer(plan, arch_pc(regs), ARCH_SIGRETURN_LEN))
         return make_evidence(PROOF_HANDLER, arch_pc(regs), NULL);
     if (stack->end - arch_sp(regs) > SAFEPOINT_SCAN_MAX)
         return make_evidence(PROOF_TOO_LONG, arch_sp(regs), NULL);
@@ -361,6 +352,7 @@ const char *proof_text(enum proof proof)
         [PROOF_MAYBE_ENDING] = "may be ending, which only its frames show",
         [PROOF_RSEQ] = "may be in a restartable sequence, which kernels before 5.13 do not show",
         [PROOF_NO_STATUS] = "has a status in /proc that could not be read",
+        [PROOF_STOPS_OTHERS] = "may have stopped other threads by signals, or be one of them",
         [PROOF_PARTIAL] = "may be on the stack of a coroutine, within its own",
         [PROOF_OCCUPIED] = "would wait for the address space, which another thread keeps locked",
         [PROOF_STRICT] = "is under strict seccomp, which would kill it at any injected system call",

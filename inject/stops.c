@@ -55,7 +55,8 @@ void stops_look(struct stop_record *record, const struct thread *thread,
 static bool depends_on_others(enum proof proof)
 {
     return proof == PROOF_COLLECTOR || proof == PROOF_NO_STATUS || proof == PROOF_RSEQ ||
-           proof == PROOF_UNREADABLE || proof == PROOF_OCCUPIED || proof >= PROOF_STRICT;
+           proof == PROOF_UNREADABLE || proof == PROOF_OCCUPIED || proof == PROOF_STOPS_OTHERS ||
+           proof >= PROOF_STRICT;
 }
 
 /*
