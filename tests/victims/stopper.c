@@ -147,8 +147,7 @@ int main(int argc, char **argv)
         return 2;
     first_stops = strcmp(argv[1], "dump") == 0;
     sem_init(&answered, 0, 0);
-    sigfillset(&action.sa_mask);
-    sigdelset(&action.sa_mask, SIGUSR2);
+    sigfillset(&action.sa_mask); /* SIGUSR2 arrives in sigsuspend, and nowhere else */
     sigaction(SIGUSR1, &action, NULL);
     action.sa_handler = on_resume;
     sigaction(SIGUSR2, &action, NULL);
