@@ -9,30 +9,54 @@
 
 enum { STAT_MAX = 8192 };
 
-/*
- * The same numbers under each version's names. cgroup v1 does not show how much
- * kernel memory it could reclaim: all of it may be.
- */
+/* The same numbers under each version's names; those of memory.stat include the cgroups below. */
 struct hierarchy {
     enum cgroup_tree tree;
     const char *mount, *limit, *usage;
-    const char *kernel;         /* NULL: in memory.stat */
-    const char *reclaimable[3]; /* in memory.stat; they include the cgroups below */
+    const char *files[2], *anonymous[2]; /* pages on the kernel's lists, without locked ones */
+    const char *cache, *shmem;           /* page cache, and what of it is shared memory */
+    const char *dirty, *writeback, *mapped;
+    const char *swap_limit, *swap_usage;
+    bool swap_apart;        /* they count swap alone; else memory and swap together */
+    const char *swappiness; /* NULL: the same for all cgroups */
 };
 
 static const struct hierarchy hierarchies[] = {
-    {CGROUP_V1_MEMORY,
-     "/sys/fs/cgroup/memory",
-     "memory.limit_in_bytes",
-     "memory.usage_in_bytes",
-     "memory.kmem.usage_in_bytes",
-     {"total_inactive_file ", "total_active_file ", NULL}},
-    {CGROUP_V2,
-     "/sys/fs/cgroup",
-     "memory.max",
-     "memory.current",
-     NULL,
-     {"inactive_file ", "active_file ", "slab_reclaimable "}},
+    {.tree = CGROUP_V1_MEMORY,
+     .mount = "/sys/fs/cgroup/memory",
+     .limit = "memory.limit_in_bytes",
+     .usage = "memory.usage_in_bytes",
+     .files = {"total_inactive_file ", "total_active_file "},
+     .anonymous = {"total_inactive_anon ", "total_active_anon "},
+     .cache = "total_cache ",
+     .shmem = "total_shmem ",
+     .dirty = "total_dirty ",
+     .writeback = "total_writeback ",
+     .mapped = "total_mapped_file ",
+     .swap_limit = "memory.memsw.limit_in_bytes",
+     .swap_usage = "memory.memsw.usage_in_bytes",
+     .swappiness = "memory.swappiness"},
+    {.tree = CGROUP_V2,
+     .mount = "/sys/fs/cgroup",
+     .limit = "memory.max",
+     .usage = "memory.current",
+     .files = {"inactive_file ", "active_file "},
+     .anonymous = {"inactive_anon ", "active_anon "},
+     .cache = "file ",
+     .shmem = "shmem ",
+     .dirty = "file_dirty ",
+     .writeback = "file_writeback ",
+     .mapped = "file_mapped ",
+     .swap_limit = "memory.swap.max",
+     .swap_usage = "memory.swap.current",
+     .swap_apart = true},
+};
+
+/* The least of all cgroups that were read, in bytes; UINT64_MAX: none was. */
+struct survey {
+    struct headroom *out; /* its bytes: without swap */
+    uint64_t swap;        /* what the kernel may still swap out */
+    uint64_t both;        /* below a limit of memory and swap together */
 };
 
 /* False for "max", which means that there is no limit. */
@@ -53,33 +77,76 @@ static uint64_t stat_number(const char *text, const char *name)
     return cursor_find_number(cursor_of(text, strlen(text)), name, &value) ? value : 0;
 }
 
-/* Reads one cgroup; keeps it if it has less headroom than those before. */
+static uint64_t less(uint64_t a, uint64_t b)
+{
+    return a > b ? a - b : 0;
+}
+
+static uint64_t least(uint64_t a, uint64_t b)
+{
+    return a < b ? a : b;
+}
+
+/*
+ * Returns the bytes of page cache that the kernel can drop at once. The lists of file
+ * pages also have anonymous pages that MADV_FREE has put there, which may have been
+ * written since; the page cache has shared memory, which is not on these lists.
+ */
+static uint64_t clean_cache(const struct hierarchy *kind, const char *stat)
+{
+    uint64_t listed = stat_number(stat, kind->files[0]) + stat_number(stat, kind->files[1]);
+    uint64_t cache = less(stat_number(stat, kind->cache), stat_number(stat, kind->shmem));
+    uint64_t files = least(listed, cache);
+    uint64_t mapped = least(stat_number(stat, kind->mapped), files);
+    uint64_t busy = stat_number(stat, kind->dirty) + stat_number(stat, kind->writeback);
+
+    return less(files - mapped + mapped / 4, busy);
+}
+
+/* UINT64_MAX: no limit of its own. Where the kernel does not count swap, there are no files. */
+static uint64_t swap_left(const struct procfs *proc, const struct hierarchy *kind, int group)
+{
+    uint64_t limit, usage, swappiness;
+
+    if (kind->swappiness && read_number(proc, group, kind->swappiness, &swappiness) && !swappiness)
+        return 0; /* then a limit never makes the kernel swap (mm/vmscan.c, get_scan_count) */
+    if (!kind->swap_apart || !read_number(proc, group, kind->swap_limit, &limit) ||
+        !read_number(proc, group, kind->swap_usage, &usage))
+        return UINT64_MAX;
+    return less(limit, usage);
+}
+
+/* Reads one cgroup; keeps what it has less of than those before. False if it has no limit. */
 static bool read_group(const struct procfs *proc, const struct hierarchy *kind,
-                       const struct cgroup_dir *dir, struct headroom *out)
+                       const struct cgroup_dir *dir, struct survey *survey)
 {
     AUTO_CLOSE int group = cgroup_dir_name(proc, dir);
-    uint64_t limit, usage, kernel = 0, headroom;
-    char text[STAT_MAX];
+    uint64_t limit, usage, clean, headroom;
+    char stat[STAT_MAX];
 
-    if (group < 0 || !read_number(proc, group, kind->limit, &limit) ||
-        !read_number(proc, group, kind->usage, &usage) ||
-        group_file_read(proc, group, "memory.stat", text, sizeof text) <= 0)
+    if (group < 0 || group_file_read(proc, group, "memory.stat", stat, sizeof stat) <= 0)
         return false;
-    if (kind->kernel)
-        read_number(proc, group, kind->kernel, &kernel);
-    headroom = (limit > usage ? limit - usage : 0) + kernel;
-    for (size_t i = 0; i < ARRAY_LEN(kind->reclaimable) && kind->reclaimable[i]; i++)
-        headroom += stat_number(text, kind->reclaimable[i]);
-    if (headroom >= out->bytes)
+    survey->swap = least(survey->swap, swap_left(proc, kind, group));
+    if (!read_number(proc, group, kind->limit, &limit) ||
+        !read_number(proc, group, kind->usage, &usage))
+        return false;
+    clean = clean_cache(kind, stat);
+    headroom = less(limit, usage) + clean;
+    survey->swap = least(survey->swap, stat_number(stat, kind->anonymous[0]) +
+                                           stat_number(stat, kind->anonymous[1]));
+    if (!kind->swap_apart && read_number(proc, group, kind->swap_limit, &limit) &&
+        read_number(proc, group, kind->swap_usage, &usage))
+        survey->both = least(survey->both, less(limit, usage) + clean);
+    if (headroom >= survey->out->bytes)
         return true;
-    out->bytes = headroom;
-    snprintf(out->group, sizeof out->group, "%s", dir->path);
+    survey->out->bytes = headroom;
+    snprintf(survey->out->group, sizeof survey->out->group, "%s", dir->path);
     return true;
 }
 
 /* Reads the cgroup and its ancestors except the root, which has no limit. */
 static bool read_ancestors(const struct procfs *proc, const struct hierarchy *kind,
-                           struct cursor cgroups, struct headroom *out)
+                           struct cursor cgroups, struct survey *survey)
 {
     char path[PATH_MAX];
     struct cgroup_dir dir;
@@ -89,17 +156,17 @@ static bool read_ancestors(const struct procfs *proc, const struct hierarchy *ki
         !cgroup_dir_usual(PROC_SELF, kind->mount, path, &dir))
         return false;
     for (; !cgroup_dir_is_top(&dir); cgroup_dir_parent(&dir))
-        seen |= read_group(proc, kind, &dir, out);
+        seen |= read_group(proc, kind, &dir, survey);
     return seen;
 }
 
 /* Reads the root cgroup as a process in a container sees it: that is the container's own. */
 static bool read_in_target(const struct procfs *proc, const struct hierarchy *kind, pid_t pid,
-                           struct headroom *out)
+                           struct survey *survey)
 {
     struct cgroup_dir dir;
 
-    return cgroup_dir_usual(pid, kind->mount, "/", &dir) && read_group(proc, kind, &dir, out);
+    return cgroup_dir_usual(pid, kind->mount, "/", &dir) && read_group(proc, kind, &dir, survey);
 }
 
 /*
@@ -107,7 +174,7 @@ static bool read_in_target(const struct procfs *proc, const struct hierarchy *ki
  * In a cgroup namespace the top is the root of the namespace, which may have a limit.
  */
 static bool read_mounted(const struct procfs *proc, const struct hierarchy *kind, pid_t pid,
-                         struct headroom *out)
+                         struct survey *survey)
 {
     struct cgroup_dir dir;
     bool seen = false;
@@ -115,31 +182,41 @@ static bool read_mounted(const struct procfs *proc, const struct hierarchy *kind
     if (!cgroup_dir_find(proc, pid, kind->tree, &dir))
         return false;
     do
-        seen |= read_group(proc, kind, &dir, out);
+        seen |= read_group(proc, kind, &dir, survey);
     while (cgroup_dir_parent(&dir));
     return seen;
 }
 
-static bool has_swap(const struct procfs *proc)
+/* Returns what the host has left for all; 0 if it swaps nothing out while it can avoid that. */
+static uint64_t host_swap(const struct procfs *proc)
 {
-    uint64_t bytes;
+    uint64_t bytes, swappiness;
+    char text[32];
+    ssize_t n = procfs_read(proc, text, sizeof text, "sys/vm/swappiness");
+    struct cursor all = cursor_of(text, n > 0 ? (size_t)n : 0);
 
-    return meminfo_read(proc, "SwapFree:", &bytes) && bytes > 0;
+    if (cursor_take_decimal(&all, &swappiness) && !swappiness)
+        return 0;
+    return meminfo_read(proc, "SwapFree:", &bytes) ? bytes : 0;
 }
 
 bool headroom_read(const struct procfs *proc, pid_t pid, struct headroom *out)
 {
+    struct survey survey = {.out = out, .swap = host_swap(proc), .both = UINT64_MAX};
     AUTO_FREE char *cgroups = NULL;
     struct cursor text;
     bool seen = false;
 
     *out = (struct headroom){.bytes = UINT64_MAX};
-    if (has_swap(proc) || !cgroup_read(proc, pid, &cgroups, &text))
+    if (!cgroup_read(proc, pid, &cgroups, &text))
         return false;
     for (size_t i = 0; i < ARRAY_LEN(hierarchies); i++) {
-        seen |= read_ancestors(proc, &hierarchies[i], text, out) ||
-                read_in_target(proc, &hierarchies[i], pid, out);
-        seen |= read_mounted(proc, &hierarchies[i], pid, out);
+        seen |= read_ancestors(proc, &hierarchies[i], text, &survey) ||
+                read_in_target(proc, &hierarchies[i], pid, &survey);
+        seen |= read_mounted(proc, &hierarchies[i], pid, &survey);
     }
+    if (out->bytes < UINT64_MAX - survey.swap)
+        out->bytes += survey.swap;
+    out->bytes = least(out->bytes, survey.both);
     return seen;
 }

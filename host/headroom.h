@@ -4,7 +4,11 @@
 #include "host/cgroup.h"
 
 struct headroom {
-    uint64_t bytes; /* free below the limit, plus memory that the kernel can reclaim for it */
+    /*
+     * Free below the limit, plus what the kernel gives back without fail for one more page:
+     * clean page cache that is not locked, and what still fits into swap.
+     */
+    uint64_t bytes;
     /* The cgroup with the least headroom: its directory as the tool sees it. */
     char group[CGROUP_DIR_MAX];
 };
@@ -12,8 +16,13 @@ struct headroom {
 /*
  * Reads the headroom of the process's memory cgroup and its ancestors, v1 or v2.
  * Looks at the usual places, in the tool's file tree and in the process's. False if
- * no limit is visible, or there is swap. The kernel may charge a batch of 64 pages
- * per CPU in advance. That batch counts as used, although the kernel would release
- * it: its size cannot be read (seen in tests/vm, cgroup.memory).
+ * no limit is visible. The kernel may charge a batch of 64 pages per CPU in advance.
+ * That batch counts as used, although the kernel would release it: its size cannot
+ * be read (seen in tests/vm, cgroup.memory).
+ *
+ * Not counted: kernel memory, of which nothing is certain to come back (v1 shows only
+ * its sum, and slab caches shrink when they want); dirty pages and those under
+ * writeback, which wait for a disk. Of the pages that are mapped, a quarter counts:
+ * a page that is in use comes back at once.
  */
 bool headroom_read(const struct procfs *proc, pid_t pid, struct headroom *out);
