@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/syscall.h>
@@ -214,6 +215,29 @@ fault_code target_check_end(const struct target *target, struct fault *fault)
         rc = target_check(target, fault);
     }
     return rc;
+}
+
+/* SIGKILL of a process is pending for each of its threads (kernel/signal.c, complete_signal). */
+static bool is_killed(const struct target *target, pid_t tid)
+{
+    const uint64_t kill = 1ull << (SIGKILL - 1);
+    struct proc_status status;
+
+    return thread_status(target->proc, target->pid, tid, &status) == 0 &&
+           (status.sig_pending | status.sig_shared_pending) & kill;
+}
+
+enum target_end target_look_end(const struct target *target, pid_t tid)
+{
+    struct proc_stat stat;
+    struct fault ignored;
+
+    if (is_killed(target, tid) || target_check(target, &ignored) != FAULT_NONE)
+        return TARGET_ENDS;
+    if (thread_stat(target->proc, target->pid, tid, &stat) == 0 && !is_ending(&stat))
+        return TARGET_LIVES;
+    /* Its process may have ended in between. */
+    return target_check(target, &ignored) == FAULT_NONE ? TARGET_THREAD_ENDS : TARGET_ENDS;
 }
 
 /*

@@ -110,6 +110,14 @@ fault_code target_renew(struct target *target, struct fault *fault);
  */
 fault_code target_check_end(const struct target *target, struct fault *fault);
 
+enum target_end { TARGET_LIVES, TARGET_THREAD_ENDS, TARGET_ENDS };
+
+/*
+ * Returns what has ended or is certain to end, the process or this thread of it. Does not
+ * wait: a thread that was killed has SIGKILL pending until it ends.
+ */
+enum target_end target_look_end(const struct target *target, pid_t tid);
+
 /* Returns its RLIMIT_FSIZE in bytes; UINT64_MAX: unlimited or unknown. */
 uint64_t target_file_size_limit(const struct target *target);
 /* Returns its RLIMIT_STACK, the largest size of its first thread's stack, in the same way. */

@@ -271,7 +271,11 @@ static void print_closing(const struct job *job)
     print_search(job); /* only after the detach: a slow terminal must not delay the target */
     if (job->options->quiet || !summary->tid)
         return;
-    if (summary->outcome == INJECTION_LEFT)
+    if (attachment->end == TARGET_ENDS)
+        snprintf(where, sizeof where, "and the process has ended");
+    else if (attachment->end == TARGET_THREAD_ENDS)
+        snprintf(where, sizeof where, "and has ended");
+    else if (summary->outcome == INJECTION_LEFT)
         snprintf(where, sizeof where, "now cancelled or in a signal handler");
     else if (summary->outcome == INJECTION_ABANDONED)
         snprintf(where, sizeof where, "left waiting in %s", waits_in ? waits_in : "the call");

@@ -442,6 +442,8 @@ fault_code attachment_hold(struct attachment *attachment, held_action action, vo
     if (attachment->request.way == WAY_MEMORY)
         return fault_set(fault, FAULT_CALL_FORBIDDEN, 0, "hold", "%d", (int)attachment->target.pid);
     apart_run(hold_apart, &hold);
+    if (attachment->injection.summary.tid)
+        attachment->end = target_look_end(&attachment->target, attachment->injection.summary.tid);
     stall_guard_follow(&attachment->stall_guard);
     return hold.code;
 }

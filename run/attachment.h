@@ -59,6 +59,7 @@ struct attachment {
     struct deadline deadline;
     struct stall_guard stall_guard;
     struct injection injection;
+    enum target_end end;           /* of that thread, or its process, when it was resumed */
     struct injection_summary last; /* of the last thread that was stopped; injection may be newer */
     struct hooks_consent hooks;    /* request.force_hooks, and what ran because of it */
     bool planned;                  /* plan is made: calls are possible */

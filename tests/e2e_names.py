@@ -375,13 +375,13 @@ class Names(lib.TestCase):
 class Hooked(lib.TestCase):
     """An application's own hook for finished dumps (tests/victims/hooked.c)."""
 
-    def start(self):
+    def start(self, *words):
         directory = self.directory()
         self.log = os.path.join(directory, "log")
         program = os.path.join(lib.VICTIMS, "hooked")
         conf = lib.malloc_conf(directory, 10).replace("prof_active:false", "prof_active:true")
         process = self.process(
-            [program, self.log], env=lib.tool_environment({"MALLOC_CONF": conf}), cwd=directory,
+            [program, self.log, *words], env=lib.tool_environment({"MALLOC_CONF": conf}), cwd=directory,
             stdin=subprocess.DEVNULL,
         )
         lib.wait_until(lambda: process.poll() is not None or os.path.exists(self.log), 5)
@@ -404,6 +404,15 @@ class Hooked(lib.TestCase):
         self.assertRegex(result.err, "warning: .*experimental.hooks.prof_dump")
         path = result.text.rstrip("\n")
         self.assertEqual(lib.read_text(self.log), path + " found\n")
+
+    def test_a_process_that_is_killed_in_the_call(self):
+        """The closing line says so: a dead process is not back in its system call."""
+        pid = self.start("killed")
+        result = lib.run_tool("dump", pid, "--force-hooks")
+        self.assert_failed(result, lib.GONE, "has ended")
+        self.assertIn(" found\n", lib.read_text(self.log))
+        self.assertRegex(result.err, r"\] thread %d stopped for .*, and the process has ended\n" % pid)
+        self.assertNotIn("back in", result.err)
 
     def test_a_streamed_dump_is_refused(self):
         pid = self.start()

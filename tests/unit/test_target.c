@@ -318,7 +318,9 @@ static void test_real(struct procfs *real)
     CHECK(target.pidfd >= 0 && target.stat.pid == pid && target.stat.ppid == getpid());
     CHECK(target_check(&target, &fault) == FAULT_NONE);
     CHECK(!target_has_own_root(&target));
+    CHECK(target_look_end(&target, pid) == TARGET_LIVES);
     kill(pid, SIGKILL);
+    CHECK(target_look_end(&target, pid) == TARGET_ENDS); /* at once: no wait for its end */
     siginfo_t info;
     waitid(P_PID, (id_t)pid, &info, WEXITED | WNOWAIT);
     fault_code rc = target_check(&target, &fault);
@@ -327,6 +329,30 @@ static void test_real(struct procfs *real)
     CHECK(target_check(&target, &fault) == FAULT_GONE);
     target_close(&target);
     CHECK(target_open(&target, real, pid, &fault) == FAULT_GONE);
+    target_close(&target);
+}
+
+static void *tell_tid(void *tid)
+{
+    *(pid_t *)tid = (pid_t)syscall(SYS_gettid);
+    return NULL;
+}
+
+/* A thread that has ended, of a process that continues. */
+static void test_thread_end(struct procfs *real)
+{
+    struct target target;
+    struct fault fault = {0};
+    pthread_t thread;
+    pid_t tid;
+
+    CHECK(target_open(&target, real, getpid(), &fault) == FAULT_NONE);
+    if (CHECK(pthread_create(&thread, NULL, tell_tid, &tid) == 0)) {
+        pthread_join(thread, NULL);
+        while (syscall(SYS_tgkill, getpid(), tid, 0) == 0) /* the kernel is a little later */
+            continue;
+        CHECK(target_look_end(&target, tid) == TARGET_THREAD_ENDS);
+    }
     target_close(&target);
 }
 
@@ -370,6 +396,7 @@ int main(void)
     test_stat_upwards();
     test_limits();
     test_real(&real);
+    test_thread_end(&real);
     test_real_thread(&real);
     procfs_close(&real);
     procfs_close(&proc);

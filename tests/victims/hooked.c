@@ -1,14 +1,16 @@
 /*
  * An application with its own hook for finished dumps (jemalloc 5.3).
  *
- *   hooked LOG
+ *   hooked LOG [killed]
  *
- * The hook appends to LOG the name that it got, and whether that file exists.
+ * The hook appends to LOG the name that it got, and whether that file exists. With "killed"
+ * it then kills the process, as the kernel does that finds no memory for it.
  * Exit code 77 if jemalloc has no such hook. Ends with its parent.
  */
 #include <fcntl.h>
 #include <jemalloc/jemalloc.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,6 +18,7 @@
 #include <unistd.h>
 
 static int log_fd;
+static bool killed;
 
 static void on_dump(const char *name)
 {
@@ -23,6 +26,8 @@ static void on_dump(const char *name)
 
     if (write(log_fd, name, strlen(name)) < 0 || write(log_fd, found, strlen(found)) < 0)
         abort();
+    if (killed)
+        raise(SIGKILL);
 }
 
 int main(int argc, char **argv)
@@ -30,7 +35,8 @@ int main(int argc, char **argv)
     void (*hook)(const char *) = on_dump;
 
     prctl(PR_SET_PDEATHSIG, SIGKILL);
-    if (argc != 2)
+    killed = argc == 3 && strcmp(argv[2], "killed") == 0;
+    if (argc != 2 && !killed)
         return 2;
     log_fd = open(argv[1], O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
     if (log_fd < 0)
