@@ -117,8 +117,8 @@ static const struct fault_row rows[] = {
      "frame information (gcc -fasynchronous-unwind-tables), and keep .eh_frame; the target was not "
      "changed"},
     {FAULT_NO_HEADROOM, "no_room", EXIT_NO_SAFE_POINT,
-     "its memory limit is reached: %W, and nothing can be reclaimed; the kernel might kill it for "
-     "the few pages that a call needs",
+     "its memory limit is reached: %W, and nothing more can be reclaimed; the kernel might kill it "
+     "for a page",
      "raise the limit temporarily (docker update --memory, podman update --memory, or the limit of "
      "that cgroup), then try again; the target was not touched"},
     {FAULT_NO_SCRATCH, "no_scratch_memory", EXIT_NO_SAFE_POINT,

@@ -155,6 +155,8 @@ static void status_line(struct cursor line, struct proc_status *out)
         out->rss_bytes = line_decimal(line) * 1024;
     else if (line_has_key(&line, "VmLck:"))
         out->locked_bytes = line_decimal(line) * 1024;
+    else if (line_has_key(&line, "VmSwap:"))
+        out->swap_bytes = line_decimal(line) * 1024;
     else if (line_has_key(&line, "voluntary_ctxt_switches:"))
         out->voluntary_switches = line_decimal(line);
     else if (line_has_key(&line, "x86_Thread_features:"))

@@ -46,6 +46,7 @@ struct proc_status {
     uint64_t cap_permitted, cap_effective, cap_bounding;
     uint64_t rss_bytes;          /* VmRSS */
     uint64_t locked_bytes;       /* VmLck */
+    uint64_t swap_bytes;         /* VmSwap */
     uint64_t voluntary_switches; /* how often the thread has slept */
 };
 

@@ -1,7 +1,5 @@
 #include "run/attachment.h"
 #include "attach/permit.h"
-#include "base/units.h"
-#include "host/headroom.h"
 #include "inject/selfcheck.h"
 #include "jemalloc/code.h"
 #include "jemalloc/conf.h"
@@ -9,11 +7,10 @@
 #include "run/apart.h"
 #include "run/faults.h"
 #include "run/interrupt.h"
+#include "run/need.h"
 
 #include <errno.h>
 #include <string.h>
-
-enum { HEADROOM_WANTED = 32 << 10 }; /* bytes of memory, for a call */
 
 /* Finds the cause: the end of the target, or the rule behind a refusal of the kernel. */
 static fault_code explained(struct attachment *attachment, fault_code code, struct fault *fault)
@@ -356,22 +353,6 @@ struct injection_env attachment_env(struct attachment *attachment)
     };
 }
 
-/*
- * A call needs 6 pages of stack, arguments and code (measured with tests/containers/memory.py). In
- * a full cgroup they could make the OOM killer choose the target.
- */
-static fault_code refuse_full(const struct attachment *attachment, struct fault *fault)
-{
-    struct headroom headroom;
-    char left[UNITS_TEXT];
-
-    if (!headroom_read(&attachment->proc, target_via(&attachment->target), &headroom) ||
-        headroom.bytes >= HEADROOM_WANTED)
-        return FAULT_NONE;
-    return fault_set(fault, FAULT_NO_HEADROOM, ENOMEM, "hold", "%s has %s left", headroom.group,
-                     units_bytes((double)headroom.bytes, left));
-}
-
 static fault_code begin_hold(struct attachment *attachment, struct fault *fault)
 {
     const struct injection_env env = attachment_env(attachment);
@@ -385,7 +366,7 @@ static fault_code begin_hold(struct attachment *attachment, struct fault *fault)
     if (rc == FAULT_NONE && deadline_interrupted(&attachment->deadline))
         rc = fault_set(fault, FAULT_INTERRUPTED, EINTR, "hold", "%d", attachment->target.pid);
     if (rc == FAULT_NONE)
-        rc = refuse_full(attachment, fault);
+        rc = need_check(attachment, fault);
     if (rc == FAULT_NONE)
         rc = injection_begin(&attachment->injection, &env, fault);
     return explained(attachment, rc, fault);
@@ -441,7 +422,11 @@ fault_code attachment_hold(struct attachment *attachment, held_action action, vo
 
     if (attachment->request.way == WAY_MEMORY)
         return fault_set(fault, FAULT_CALL_FORBIDDEN, 0, "hold", "%d", (int)attachment->target.pid);
+    attachment->work |= attachment->usual_work;
+    if (!attachment->work)
+        attachment->work = WORK_REFRESH;
     apart_run(hold_apart, &hold);
+    attachment->work = 0;
     if (attachment->injection.summary.tid)
         attachment->end = target_look_end(&attachment->target, attachment->injection.summary.tid);
     stall_guard_follow(&attachment->stall_guard);

@@ -117,6 +117,7 @@ static fault_code take_text(struct between *between, struct attachment *attachme
     between->text.len = 0;
     if (attachment->reads)
         return readout_take(attachment, &between->text, fault);
+    attachment->work = WORK_DUMP;
     return attachment_hold(attachment, dump_between, &between->text, fault);
 }
 

@@ -178,7 +178,10 @@ fault_code leak_run(struct leak *leak, struct attachment *attachment,
                     const struct leak_request *request, struct fault *fault)
 {
     const struct leak_run run = {leak, attachment, request};
-    fault_code rc = request->reset ? prepare_reset(&run, fault) : FAULT_NONE;
+    fault_code rc;
+
+    attachment->usual_work = WORK_REFRESH | WORK_SAMPLE;
+    rc = request->reset ? prepare_reset(&run, fault) : FAULT_NONE;
 
     if (rc == FAULT_NONE)
         rc = take_first(&run, fault);

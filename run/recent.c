@@ -153,6 +153,7 @@ fault_code recent_run(struct recent *recent, struct attachment *attachment, stru
     recent->capture.text.limit = recent->text.limit;
     sampling->more = restore_list;
     sampling->more_ctx = recent;
+    attachment->usual_work = WORK_REPORT | WORK_SAMPLE;
     rc = attachment_hold(attachment, begin_held, recent, fault);
     rc = sampling_begun(attachment, sampling, rc, fault);
     if (rc != FAULT_NONE)

@@ -157,6 +157,7 @@ fault_code sampling_begun(struct attachment *attachment, struct sampling *sampli
     const enum run_note_kind begun =
         prof_is_active(&sampling->former) ? NOTE_ALREADY_ACTIVE : NOTE_SWITCHED_ON;
 
+    attachment->usual_work &= ~(unsigned)WORK_SAMPLE;
     if (rc != FAULT_NONE)
         return rc;
     if (sampling->former.thread_active_init == FACT_NO)

@@ -150,8 +150,10 @@ static fault_code run_streamed(struct dump *dump, struct fault *fault)
 static fault_code run_in_target(struct dump *dump, struct fault *fault)
 {
     struct attachment *attachment = &dump->attachment;
-    fault_code rc = attachment_hold(attachment, dump_held, dump, fault);
+    fault_code rc;
 
+    attachment->work = WORK_DUMP | WORK_FILE;
+    rc = attachment_hold(attachment, dump_held, dump, fault);
     if (rc != FAULT_NONE)
         return rc;
     pid_t seen_by = dump->result.seen_by ? dump->result.seen_by : attachment->target.via;

@@ -105,6 +105,7 @@ static fault_code perform_stats(struct job *job, void *ctx, struct fault *fault)
         stats->message_at =
             variable_find(&attachment->instance, "malloc_message", &attachment->modules,
                           &attachment->target, &attachment->memory);
+    attachment->work = wants_report(job->options) ? WORK_REFRESH | WORK_REPORT : WORK_REFRESH;
     rc = attachment_hold(attachment, stats_held, stats, fault);
     if (rc != FAULT_NONE)
         return rc;

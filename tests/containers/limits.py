@@ -1,0 +1,154 @@
+"""At a memory limit: no verb makes the kernel kill the target.
+
+A call and a read need pages, which are charged to the target's cgroup. With a few pages left, and
+the kernel's OOM killer on, each verb works or is refused; the target is never killed.
+"""
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+import cgroups  # noqa: E402
+from boxes import lib  # noqa: E402
+
+PAGE = 4096
+LEFT = (0, 1, 2, 3, 4, 6, 8, 12, 16)  # pages below the limit
+SAMPLE = (0, 2, 4, 8, 16)
+RUNS = 100  # of each verb with JEATTACH_LONG
+WORKS = 4 << 20  # enough for every verb on a victim of one thread
+
+# Every verb that calls, in each way in which it does, as in tests/kill_matrix.py, and more.
+# DIR: a new directory.
+CALLS = {
+    "on": ("on", "--call"),
+    "off": ("off", "--call"),
+    "dump": ("dump",),
+    "stream": ("dump", "--call", "-o", "-"),
+    "stats": ("stats",),
+    "report": ("stats", "--json"),
+    "full": ("stats", "--full"),
+    "bins": ("stats", "--bins"),
+    "arenas": ("stats", "--arenas"),
+    "frag": ("frag",),
+    "mallctl": ("mallctl", "PID", "opt.prof", "arena.0.decay", "stats.resident", "version"),
+    "reset": ("reset", "--lg-sample", "12"),
+    "purge": ("purge",),
+    "top": ("top", "--call", "--once"),
+    "record": ("record", "--call", "-d", "1ms", "-o", "/dev/null"),
+    "recent": ("recent", "--for", "1ms"),
+    "leak": ("leak", "--call", "--reset", "-d", "1ms", "--settle", "1ms"),
+    "watch": ("watch", "--call", "--when", "rss>1K", "--once", "--on", "-o", "DIR"),
+    "status": ("status",),
+}
+# Those that read memory, or write one byte of it.
+READS = {
+    "byte": ("on", "--no-call"),
+    "read": ("dump", "--no-call", "-o", "-"),
+    "freeze": ("dump", "--freeze", "-o", "-"),
+    "gauges": ("stats", "--no-call"),
+    "threads": ("stats", "--threads"),
+    "peek": ("peek",),
+    "repair": ("on", "--repair"),
+}
+NONE = {"none": ()}  # without the tool: that the victim itself survives is no luck
+VERBS = dict(CALLS, **READS, **NONE)
+
+
+class Limits(lib.TestCase):
+    def setUp(self):
+        lib.require_root()
+        self.kills = self.refused = self.done = 0
+
+    def directory(self):
+        """Of memory: a victim that writes into a page of a disk's file needs a journal, and dies
+        at its limit without any tool."""
+        path = tempfile.mkdtemp(prefix="jeattach-test.", dir="/dev/shm")
+        self.addCleanup(shutil.rmtree, path, True)
+        return path
+
+    def at_limit(self, left):
+        """Returns a victim in a group of its own that has `left` pages below its limit."""
+        group = cgroups.Group("memory")
+        own = cgroups.own_group("memory")
+        self.addCleanup(group.remove)
+        group.add(0)
+        try:
+            victim = self.victim("nanosleep", ms=20)
+        finally:
+            cgroups.enter(own)
+        group.squeeze(left * PAGE)
+        return group, victim
+
+    def run_verb(self, name, left):
+        group, victim = self.at_limit(left)
+        directory = self.directory()
+        pid = str(victim.pid)
+        words = [{"DIR": directory, "PID": pid}.get(word, word) for word in VERBS[name]]
+        if words and pid not in words:
+            words.append(pid)
+        result = words and (self.watch(words) if name == "watch" else lib.run_tool(*words))
+        survived = victim.wait_rounds(2)
+        where = "%s with %d pages left: %s" % (name, left, result)
+        self.assertEqual(group.number("memory.oom_control", "oom_kill"), 0, where)
+        self.assertTrue(survived, where)
+        if words:
+            self.check_outcome(name, result, where)
+        group.write("memory.limit_in_bytes", -1)
+        self.assert_unharmed(victim, slow=True)
+        self.doCleanups()
+
+    def watch(self, words):
+        """It tries again and again until it is interrupted."""
+        process = self.process([lib.TOOL] + words, text=True,
+                               stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+        said = []
+        with process.stderr:
+            for line in process.stderr:
+                said.append(line)
+                if "next try" in line:
+                    process.send_signal(signal.SIGINT)
+        code = process.wait(lib.TOOL_TIMEOUT)
+        refused = "next try" in "".join(said)
+        return lib.Result(words, lib.NO_SAFE_MOMENT if refused else code, b"", "".join(said), 0)
+
+    def check_outcome(self, name, result, where):
+        """It has done its work, or it says why not, and names the group."""
+        if result.code == lib.NO_SAFE_MOMENT:
+            self.assertIn("its memory limit is reached: /sys/fs/cgroup/memory/jeattach-test", result.err)
+            self.refused += 1
+        else:
+            self.assertEqual(result.code, lib.OK, where)
+            self.done += 1
+
+    def sweep(self, names):
+        """Each verb again and again, with a few pages more each time."""
+        for name in names:
+            for i in range(RUNS if lib.LONG else len(SAMPLE)):
+                self.run_verb(name, LEFT[i % len(LEFT)] if lib.LONG else SAMPLE[i])
+        print("%d done, %d refused, 0 kills" % (self.done, self.refused))
+
+    def test_none(self):
+        self.sweep(NONE)
+
+    def test_calls(self):
+        self.sweep(CALLS)
+        self.assertGreater(self.refused, len(CALLS))
+
+    def test_reads(self):
+        """They need no page, and are never refused where nothing is in swap."""
+        self.sweep(READS)
+        self.assertEqual(self.refused, 0)
+
+    def test_enough(self):
+        """With some MiB left each of them works: the check asks for no more than is needed."""
+        for name in dict(CALLS, **READS):
+            self.run_verb(name, WORKS // PAGE)
+        self.assertEqual((self.refused, self.done), (0, len(CALLS) + len(READS)))
+
+
+if __name__ == "__main__":
+    lib.main()
