@@ -1,5 +1,6 @@
 #include "attach/memory.h"
 #include "base/search.h"
+#include "host/headroom.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -9,6 +10,46 @@
 #include <sys/uio.h>
 
 #define PAGE_EMPTY 1u
+
+void memory_heed_swap(struct memory *memory, const struct target *target)
+{
+    const uint64_t swapped = target->status.swap_bytes;
+    struct headroom headroom;
+    bool leaves = swapped && headroom_read(target->proc, target_via(target), &headroom) &&
+                  headroom.bytes < swapped;
+
+    if (leaves == memory->leaves_swapped)
+        return;
+    if (leaves)
+        (void)pagemap_open(&memory->pages, target->proc, target_via(target));
+    else
+        pagemap_close(&memory->pages);
+    memory->leaves_swapped = leaves;
+}
+
+/* A page of which nothing is known may be in swap. */
+static bool is_left_out(struct memory *memory, remote_addr addr, size_t len)
+{
+    enum { STEP = 64 };
+    enum page_state states[STEP];
+    const unsigned page = memory->pages.page;
+    size_t pages;
+
+    if (!memory->leaves_swapped || memory->stopped_tid || !len)
+        return false;
+    pages = (size_t)((addr + len - 1) / page - addr / page) + 1;
+    for (size_t at = 0, n; at < pages; at += n) {
+        n = pages - at < STEP ? pages - at : STEP;
+        pagemap_states(&memory->pages, addr + at * page, states, n);
+        for (size_t i = 0; i < n; i++)
+            if (states[i] == PAGE_SWAPPED || states[i] == PAGE_UNKNOWN) {
+                memory->left_out++;
+                errno = EFAULT;
+                return true;
+            }
+    }
+    return false;
+}
 
 void memory_open(struct memory *memory, const struct target *target, struct gate *gate)
 {
@@ -24,6 +65,7 @@ void memory_open(struct memory *memory, const struct target *target, struct gate
         memory->memfd = -1;
         memory->mapsfd = procfs_openf(target->proc, O_RDONLY, "%d/maps", (int)target_via(target));
     }
+    memory_heed_swap(memory, target);
 }
 
 void memory_open_source(struct memory *memory, const struct memory_source *source)
@@ -37,6 +79,8 @@ void memory_close(struct memory *memory)
 {
     util_close(&memory->memfd);
     util_close(&memory->mapsfd);
+    if (memory->leaves_swapped)
+        pagemap_close(&memory->pages);
     free(memory->cache);
     free(memory->unchanging);
     memset(memory, 0, sizeof *memory);
@@ -161,6 +205,8 @@ bool memory_read(struct memory *memory, remote_addr addr, void *buf, size_t len)
     }
     if (memory->source.read)
         return memory->source.read(memory->source.ctx, addr, buf, len);
+    if (is_left_out(memory, addr, len))
+        return false;
     if (read_vm(memory, addr, buf, len))
         return true;
     if (!memory->no_vm)
@@ -210,7 +256,7 @@ static ssize_t read_vm_pieces(struct memory *memory, struct memory_piece *pieces
 void memory_read_pieces(struct memory *memory, struct memory_piece *pieces, size_t count)
 {
     for (size_t i = 0; i < count;) {
-        ssize_t done = memory->no_vm || memory->source.read
+        ssize_t done = memory->no_vm || memory->source.read || memory->leaves_swapped
                            ? -1
                            : read_vm_pieces(memory, pieces + i, count - i);
         if (done > 0) {
@@ -353,6 +399,8 @@ bool memory_write(struct memory *memory, remote_addr addr, const void *buf, size
 
 bool memory_write_running(struct memory *memory, remote_addr addr, const void *buf, size_t len)
 {
+    if (is_left_out(memory, addr, len))
+        return false;
     if (write_mem(memory, addr, buf, len))
         return true;
     return memory_is_same(memory, addr) && memory_write(memory, addr, buf, len);

@@ -3,6 +3,11 @@
  * /proc/PID/mem, else with PTRACE_PEEKDATA once a thread is stopped. A small page
  * cache serves only mappings whose bytes do not change (ELF structures, code).
  *
+ * A read brings a page that is in swap back, and charges it to the cgroup of the
+ * target (mm/memory.c, do_swap_page). Where a memory limit leaves too little for that,
+ * such pages are not read: these reads fail, and are counted. While a thread is
+ * stopped all pages are read: run/need.h has made sure of what a call touches.
+ *
  * The memory can also come from another source, such as a core file: then there is
  * no process, and every write fails.
  */
@@ -10,6 +15,7 @@
 
 #include "attach/gate.h"
 #include "attach/target.h"
+#include "host/pagemap.h"
 
 enum { MEMORY_PAGE = 4096, MEMORY_CACHE_PAGES = 64 };
 
@@ -36,12 +42,20 @@ struct memory {
         remote_addr addr; /* page-aligned; 1: empty */
         unsigned char bytes[MEMORY_PAGE];
     } * cache;
+    bool leaves_swapped;             /* pages in swap are not read */
+    struct pagemap pages;            /* if leaves_swapped */
+    uint64_t left_out;               /* reads and writes that were not made because of that */
     struct memory_range *unchanging; /* in ascending order; the cache holds no others */
     size_t unchanging_count;
 };
 
 /* Cannot fail: if every way is refused so far, reads fail. */
 void memory_open(struct memory *memory, const struct target *target, struct gate *gate);
+/*
+ * Decides whether pages in swap are read; memory_open does so, too. The target's status
+ * is that of its last renewal: what has no page in swap costs nothing.
+ */
+void memory_heed_swap(struct memory *memory, const struct target *target);
 /* Takes the memory from a source, which must outlive it, and from no process. */
 void memory_open_source(struct memory *memory, const struct memory_source *source);
 void memory_close(struct memory *memory);

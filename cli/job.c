@@ -300,6 +300,18 @@ static void print_closing(const struct job *job)
                 where);
 }
 
+static void print_left_out(const struct attachment *attachment)
+{
+    const uint64_t reads = attachment->memory.left_out;
+    char swap[UNITS_TEXT];
+
+    if (reads)
+        message("warning: %s of the process is in swap, and its memory limit leaves too little to "
+                "bring that back: %llu read%s left out, and what is shown may lack it",
+                units_bytes((double)attachment->target.status.swap_bytes, swap),
+                (unsigned long long)reads, reads == 1 ? " was" : "s were");
+}
+
 int job_finish(struct job *job, fault_code code, const struct fault *fault)
 {
     const struct subject subject = job_subject(job);
@@ -313,6 +325,7 @@ int job_finish(struct job *job, fault_code code, const struct fault *fault)
     if (code != FAULT_NONE)
         exit_code = message_fault(&subject, fault);
     print_hooks(job->attachment);
+    print_left_out(job->attachment);
     print_read(job);
     print_closing(job);
     attachment_close(job->attachment);

@@ -103,15 +103,17 @@ static void open_memory(struct attachment *attachment)
 
     if (attachment->target.record)
         return;
-    if (memory->gate && memory->pid == target_via(&attachment->target))
+    if (memory->gate && memory->pid == target_via(&attachment->target)) {
+        memory_heed_swap(memory, &attachment->target);
         return;
+    }
     memory_close(memory);
     memory_open(memory, &attachment->target, &attachment->gate);
 }
 
 /*
- * A search fails on memory that the kernel refuses to show: if the process has made itself not
- * dumpable in the meantime, that is the cause.
+ * A search fails on memory that is left in swap, or that the kernel refuses to show: if the
+ * process has made itself not dumpable in the meantime, that is the cause.
  */
 static fault_code unless_refused(const struct attachment *attachment, fault_code rc,
                                  struct fault *fault)
@@ -119,6 +121,8 @@ static fault_code unless_refused(const struct attachment *attachment, fault_code
     bool depends = rc == FAULT_NO_ALLOCATOR || rc == FAULT_NO_SAFE_POINT ||
                    rc == FAULT_UNSUPPORTED || rc == FAULT_INTERNAL;
 
+    if (depends && attachment->memory.left_out)
+        return need_explain_swapped(attachment, fault);
     if (!depends || !memory_is_refused(&attachment->memory))
         return rc;
     fault_set(fault, FAULT_DENIED, EPERM, "read memory", "%d", (int)attachment->target.pid);

@@ -229,3 +229,17 @@ fault_code need_check(struct attachment *attachment, struct fault *fault)
     wanted = pages_now(attachment) * MEMORY_PAGE + swapped;
     return headroom.bytes >= wanted ? FAULT_NONE : refuse(&headroom, wanted, swapped, fault);
 }
+
+fault_code need_explain_swapped(const struct attachment *attachment, struct fault *fault)
+{
+    char left[UNITS_TEXT], swap[UNITS_TEXT];
+    struct headroom headroom;
+
+    if (!headroom_read(&attachment->proc, target_via(&attachment->target), &headroom))
+        return fault->code; /* the limit is gone */
+    return fault_set(
+        fault, FAULT_NO_HEADROOM, ENOMEM, "read memory",
+        "%s has %s left, and %s of the process is in swap, which a read would bring back",
+        headroom.group, units_bytes((double)headroom.bytes, left),
+        units_bytes((double)swapped_bytes(attachment), swap));
+}

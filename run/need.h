@@ -12,3 +12,6 @@
  * jemalloc's data only where a limit is near. FAULT_NO_HEADROOM if one leaves less.
  */
 fault_code need_check(struct attachment *attachment, struct fault *fault);
+
+/* Explains a read that failed because pages in swap are not read (attach/memory.h). */
+fault_code need_explain_swapped(const struct attachment *attachment, struct fault *fault);

@@ -1,6 +1,7 @@
 #include "run/readout.h"
 #include "run/faults.h"
 #include "run/frozen.h"
+#include "run/need.h"
 #include "run/switching.h"
 
 #include <errno.h>
@@ -19,6 +20,8 @@ static fault_code check_end(const struct attachment *attachment, fault_code rc, 
     if (!memory_is_same(&attachment->memory, attachment->instance.mallctl))
         return fault_set(fault, FAULT_EXECED, 0, "read the profile", "%d",
                          (int)attachment->target.pid);
+    if (rc == FAULT_UNREADABLE && attachment->memory.left_out)
+        return need_explain_swapped(attachment, fault);
     return rc;
 }
 

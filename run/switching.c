@@ -1,6 +1,7 @@
 #include "run/switching.h"
 #include "attach/threads.h"
 #include "jemalloc/faults.h"
+#include "run/need.h"
 #include "run/readout.h"
 
 #include <inttypes.h>
@@ -33,6 +34,8 @@ fault_code switching_refuse(struct attachment *attachment, const char *why, stru
     if (!memory_is_same(&attachment->memory, known))
         return fault_set(fault, FAULT_EXECED, 0, "find prof.active", "%d",
                          (int)attachment->target.pid);
+    if (attachment->memory.left_out)
+        return need_explain_swapped(attachment, fault);
     return fault_set(fault, FAULT_UNWRITABLE, 0, "find prof.active", "%s", why);
 }
 

@@ -62,7 +62,8 @@ class Group:
 
     def squeeze(self, left):
         """v1: lowers the limit until the kernel has nothing more to reclaim, but for `left` bytes.
-        Meanwhile a task without a page waits; then the kernel kills again."""
+        Meanwhile a task without a page waits; then the kernel kills again. It swaps nothing."""
+        self.write("memory.swappiness", 0)
         self.write("memory.oom_control", 1)
         for _ in range(4):
             with contextlib.suppress(OSError):  # EBUSY

@@ -4,7 +4,9 @@ A call and a read need pages, which are charged to the target's cgroup. With a f
 the kernel's OOM killer on, each verb works or is refused; the target is never killed.
 """
 
+import contextlib
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -70,7 +72,7 @@ class Limits(lib.TestCase):
         self.addCleanup(shutil.rmtree, path, True)
         return path
 
-    def at_limit(self, left):
+    def at_limit(self, left, limit):
         """Returns a victim in a group of its own that has `left` pages below its limit."""
         group = cgroups.Group("memory")
         own = cgroups.own_group("memory")
@@ -80,11 +82,12 @@ class Limits(lib.TestCase):
             victim = self.victim("nanosleep", ms=20)
         finally:
             cgroups.enter(own)
-        group.squeeze(left * PAGE)
+        self.assertTrue(victim.wait_rounds(3))  # what a round needs, it has
+        limit(group, victim, left * PAGE)
         return group, victim
 
-    def run_verb(self, name, left):
-        group, victim = self.at_limit(left)
+    def run_verb(self, name, left, limit=lambda group, victim, left: group.squeeze(left)):
+        group, victim = self.at_limit(left, limit)
         directory = self.directory()
         pid = str(victim.pid)
         words = [{"DIR": directory, "PID": pid}.get(word, word) for word in VERBS[name]]
@@ -97,9 +100,12 @@ class Limits(lib.TestCase):
         self.assertTrue(survived, where)
         if words:
             self.check_outcome(name, result, where)
+        with contextlib.suppress(OSError):  # no such file where swap is not counted
+            group.write("memory.memsw.limit_in_bytes", -1)
         group.write("memory.limit_in_bytes", -1)
         self.assert_unharmed(victim, slow=True)
         self.doCleanups()
+        return result
 
     def watch(self, words):
         """It tries again and again until it is interrupted."""
@@ -130,6 +136,37 @@ class Limits(lib.TestCase):
             for i in range(RUNS if lib.LONG else len(SAMPLE)):
                 self.run_verb(name, LEFT[i % len(LEFT)] if lib.LONG else SAMPLE[i])
         print("%d done, %d refused, 0 kills" % (self.done, self.refused))
+
+    def put_in_swap(self, group, victim, left):
+        """Makes the kernel swap out what it can of the victim. What it uses comes back before the
+        limit holds: at its limit it dies of its own page faults."""
+        group.write("memory.oom_control", 1)
+        for _ in range(50):
+            with contextlib.suppress(OSError):  # EBUSY
+                group.write("memory.limit_in_bytes", group.number("memory.usage_in_bytes") // 2)
+        group.write("memory.limit_in_bytes", -1)
+        self.assertTrue(victim.wait_rounds(5), victim.process.poll())
+        group.write("memory.limit_in_bytes", group.number("memory.usage_in_bytes") + left)
+        with contextlib.suppress(OSError):
+            group.write("memory.memsw.limit_in_bytes",
+                        group.number("memory.memsw.usage_in_bytes") + left)
+        group.write("memory.oom_control", 0)
+        swapped = lib.status_fields(victim.pid)["VmSwap"]
+        self.assertNotEqual(swapped, "0 kB")
+
+    def test_in_swap(self):
+        """A victim of which most is in swap, and whose limits leave nothing. What a verb would
+        bring back is left out, or the verb is refused."""
+        if re.search(r"(?m)^SwapFree: +0 kB", lib.read_text("/proc/meminfo")):
+            self.skipTest("no swap here")
+        left_out = 0
+        for name in VERBS:
+            for left in 0, 4:
+                result = self.run_verb(name, left, self.put_in_swap)
+                left_out += bool(result) and "in swap" in result.err
+        print("%d done, %d refused, %d left something in swap" %
+              (self.done, self.refused, left_out))
+        self.assertGreater(left_out, 0)
 
     def test_none(self):
         self.sweep(NONE)

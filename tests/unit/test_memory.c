@@ -2,6 +2,7 @@
 #include "check.h"
 #include "guard.h"
 #include "own.h"
+#include "tree.h"
 
 #include <errno.h>
 
@@ -173,6 +174,107 @@ static void test_write_protected(void)
     CHECK(mprotect(guard.base, GUARD_PAGE, PROT_READ | PROT_WRITE) == 0);
 }
 
+/* ---- pages in swap, by a recorded pagemap of the test's own pages ---- */
+
+enum { PRESENT, SWAPPED, EMPTY, UNMAPPED };
+
+static bool record(const struct tree *tree, const char *name, const char *text)
+{
+    char path[128];
+
+    snprintf(path, sizeof path, "%d/%s", (int)getpid(), name);
+    return tree_write(tree, path, text);
+}
+
+static bool record_limit(const struct tree *tree, const char *limit)
+{
+    const char *group = "self/root/sys/fs/cgroup/a";
+    char name[64];
+    bool good =
+        tree_write(tree, "meminfo", "SwapFree: 0 kB\n") && record(tree, "cgroup", "0::/a\n");
+
+    snprintf(name, sizeof name, "%s/memory.max", group);
+    good &= tree_write(tree, name, limit);
+    snprintf(name, sizeof name, "%s/memory.current", group);
+    good &= tree_write(tree, name, "1048576\n");
+    snprintf(name, sizeof name, "%s/memory.stat", group);
+    return good & tree_write(tree, name, "anon 1048576\n");
+}
+
+/* The second of the guard's pages is in swap, and the file ends before the fourth. */
+static bool record_pages(const struct tree *tree)
+{
+    const uint64_t entries[] = {1ull << 63, 1ull << 62, 0};
+    char path[TREE_PATH_MAX + 32];
+    int fd;
+    bool good;
+
+    snprintf(path, sizeof path, "%s/%d/pagemap", tree->path, (int)getpid());
+    fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+    good = pwrite(fd, entries, sizeof entries, (off_t)(address(guard.base) / 4096 * 8)) ==
+           sizeof entries;
+    close(fd);
+    return good;
+}
+
+static bool reads_page(struct memory *memory, int page, size_t len)
+{
+    unsigned char buf[3 * 4096];
+
+    return memory_read(memory, address(guard.base) + (remote_addr)page * 4096, buf, len);
+}
+
+/* Near the limit what is in swap is not read, with others or alone, nor written. */
+static void test_swap_left(struct memory *memory)
+{
+    unsigned char bytes[2][8] = {{0}};
+    struct memory_piece pieces[] = {{address(guard.base), 8, bytes[0], false},
+                                    {address(guard.base) + 4096, 8, bytes[1], false}};
+
+    CHECK(memory->leaves_swapped);
+    CHECK(reads_page(memory, PRESENT, 4096) && memory->left_out == 0);
+    CHECK(reads_page(memory, EMPTY, 4096) && memory->left_out == 0);
+    errno = 0;
+    CHECK(!reads_page(memory, SWAPPED, 1) && errno == EFAULT && memory->left_out == 1);
+    CHECK(!reads_page(memory, PRESENT, 3 * 4096) && memory->left_out == 2);
+    CHECK(!reads_page(memory, UNMAPPED, 1) && memory->left_out == 3); /* unknown */
+    memory_read_pieces(memory, pieces, 2);
+    CHECK(pieces[0].read && !pieces[1].read && memory->left_out == 4);
+    CHECK(memory_write_running(memory, address(guard.base), bytes[0], 1));
+    CHECK(!memory_write_running(memory, address(guard.base) + 4096, bytes[0], 1));
+    memory->stopped_tid = getpid(); /* a call: what it touches is accounted for */
+    CHECK(reads_page(memory, SWAPPED, 1));
+    memory->stopped_tid = 0;
+}
+
+static void test_swap(void)
+{
+    struct tree tree;
+    struct procfs proc;
+    struct gate gate;
+    struct memory memory;
+    struct target target = {.proc = &proc, .pid = getpid()};
+
+    if (!CHECK(tree_make(&tree)) || !CHECK(procfs_open(&proc, tree.path) == 0))
+        return;
+    CHECK(record_limit(&tree, "1052672\n") && record_pages(&tree)); /* a page is left */
+    gate_init(&gate, NULL);
+    memory_open(&memory, &target, &gate);
+    CHECK(!memory.leaves_swapped && reads_page(&memory, SWAPPED, 1)); /* nothing is in swap */
+    target.status.swap_bytes = 8192;
+    memory_heed_swap(&memory, &target);
+    test_swap_left(&memory);
+    CHECK(record_limit(&tree, "1056768\n")); /* enough for all that is in swap */
+    memory_heed_swap(&memory, &target);
+    CHECK(!memory.leaves_swapped && reads_page(&memory, SWAPPED, 1));
+    CHECK(record_limit(&tree, "max\n"));
+    memory_heed_swap(&memory, &target);
+    CHECK(!memory.leaves_swapped);
+    memory_close(&memory);
+    procfs_close(&proc);
+    tree_remove(&tree);
+}
+
 int main(void)
 {
     if (!CHECK(own_open(&own)) || !CHECK(guard_make(&guard, 4)))
@@ -186,6 +288,7 @@ int main(void)
     test_string();
     test_write();
     test_write_protected();
+    test_swap();
     guard_free(&guard);
     own_close(&own);
     return check_result();
