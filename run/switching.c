@@ -3,6 +3,7 @@
 #include "jemalloc/faults.h"
 #include "run/need.h"
 #include "run/readout.h"
+#include "run/thread_view.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -14,7 +15,9 @@ enum {
     MS = 1000000,
     IDLE_NS = 2 * MS,    /* without any CPU time in it, a process is idle */
     AWAIT_NS = 300 * MS, /* limit of the wait for the first sample */
+    QUIET_NS = 20 * MS,  /* limit for a process that allocates nothing in it */
     STEP_NS = 2 * MS,    /* between two looks */
+    RAN_NS = 5 * MS,     /* CPU time in which a process that allocates would have done so */
 };
 
 const char *switching_find(struct attachment *attachment, bool active, struct prof_state *state)
@@ -141,10 +144,35 @@ static bool read_extent(struct attachment *attachment, struct extent *extent)
     return found;
 }
 
+/* Adds up the bytes that all threads have allocated. False: of some thread it is not known. */
+static bool read_allocated(struct attachment *attachment, uint64_t *bytes)
+{
+    struct thread_view view;
+    struct fault ignored;
+    bool known = thread_view_read(&view, attachment, 0, &ignored) == FAULT_NONE;
+
+    *bytes = 0;
+    for (size_t i = 0; i < view.threads.count; i++) {
+        known &= view.threads.list[i].has_counts;
+        *bytes += view.threads.list[i].allocated;
+    }
+    thread_view_free(&view);
+    return known;
+}
+
+/* A thread that waits for a CPU has had no time to allocate. */
+static bool has_had_time(const struct attachment *attachment, uint64_t since, uint64_t cpu)
+{
+    return clock_now() - since >= QUIET_NS &&
+           (!has_running_thread(attachment) || (cpu && cpu_ns(attachment) - cpu >= RAN_NS));
+}
+
 /* Only samples make a profile grow; frees make it shrink. */
 static enum first_sample await_growth(struct attachment *attachment, uint64_t since)
 {
     struct extent before, now;
+    uint64_t first, allocated, cpu = cpu_ns(attachment);
+    bool counted = read_allocated(attachment, &first);
 
     if (!read_extent(attachment, &before))
         return FIRST_SAMPLE_UNKNOWN;
@@ -156,6 +184,11 @@ static enum first_sample await_growth(struct attachment *attachment, uint64_t si
         if (now.objects > before.objects || now.bytes > before.bytes || now.stacks > before.stacks)
             return FIRST_SAMPLE_SEEN;
         before = now;
+        if (!counted || !has_had_time(attachment, since, cpu))
+            continue;
+        if (read_allocated(attachment, &allocated) && allocated == first)
+            return FIRST_SAMPLE_QUIET;
+        counted = false;
     }
     return FIRST_SAMPLE_NONE;
 }

@@ -133,6 +133,8 @@ static void print_first_sample(const struct change *change, const char *name)
         message("%s[%d] first samples seen after %s", name, pid, after);
     else if (change->first_sample == FIRST_SAMPLE_IDLE)
         message("%s[%d] no sample yet: none of its threads is running", name, pid);
+    else if (change->first_sample == FIRST_SAMPLE_QUIET)
+        message("%s[%d] no sample yet: none of its threads allocates", name, pid);
     else if (change->first_sample == FIRST_SAMPLE_NONE)
         message("%s[%d] no sample within %s: the process may not be allocating, or may free at "
                 "once what it allocates",
@@ -452,7 +454,8 @@ const struct verb verb_on = {
              "prof.active is one byte. Where its address is certain, it is written in the\n"
              "memory of the process: no call is made and no thread is stopped, so it works on\n"
              "a process that is stopped, frozen or traced, too. Then waits for the first\n"
-             "sample, at most 300 ms. Elsewhere a thread of the process calls jemalloc.\n"
+             "sample, at most 300 ms; 20 ms if nothing is allocated. Elsewhere a thread of the\n"
+             "process calls jemalloc.\n"
              "\n"
              "Then shows how many of the threads sample, as their own memory tells. Threads of\n"
              "jemalloc 5.2.0 and 5.2.1 that allocated while prof.active was false do not: each\n"
