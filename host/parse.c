@@ -11,12 +11,12 @@ static bool take_field(struct cursor *c, uint64_t *out)
 /*
  * proc(5): pid (comm) state ppid pgrp session tty tpgid flags minflt cminflt majflt
  * cmajflt utime stime cutime cstime priority nice threads itrealvalue starttime ...
- * Field 39 is the CPU; 50 and 51 are env_start and env_end, which are 0 for readers
- * who may not trace the process (fs/proc/array.c, do_task_stat). comm may contain
- * ") ", so it ends at the last ')' of the line.
+ * Field 28 is startstack, 39 the CPU; 50 and 51 are env_start and env_end. The addresses
+ * are 0 for readers who may not trace the process (fs/proc/array.c, do_task_stat). comm
+ * may contain ") ", so it ends at the last ')' of the line.
  */
 enum { STAT_PPID = 4, STAT_FLAGS = 9, STAT_UTIME = 14, STAT_STIME = 15, STAT_START = 22 };
-enum { STAT_PROCESSOR = 39, STAT_ENV_START = 50, STAT_ENV_END = 51 };
+enum { STAT_STACK = 28, STAT_PROCESSOR = 39, STAT_ENV_START = 50, STAT_ENV_END = 51 };
 
 static void stat_store(struct proc_stat *out, int field, uint64_t value)
 {
@@ -36,6 +36,9 @@ static void stat_store(struct proc_stat *out, int field, uint64_t value)
         break;
     case STAT_START:
         out->start = value;
+        break;
+    case STAT_STACK:
+        out->stack_start = value;
         break;
     case STAT_PROCESSOR:
         out->cpu = (int)value;

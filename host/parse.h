@@ -20,6 +20,7 @@ struct proc_stat {
     uint64_t user_ticks; /* utime */
     uint64_t start; /* starttime, clock ticks since boot: with the pid it identifies a process */
     int cpu;        /* the CPU that it last ran on */
+    remote_addr stack_start; /* of the first thread at the exec; 0: not shown, or no memory */
     remote_addr env_start, env_end; /* its environment; 0 if the kernel does not show it */
 };
 

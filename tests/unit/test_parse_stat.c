@@ -45,6 +45,7 @@ static void test_fields(void)
     CHECK(stat.cpu_ticks == 150 && stat.user_ticks == 120);
     CHECK(stat.start == 987654321);
     CHECK(stat.cpu == 3);
+    CHECK(stat.stack_start == 140720000000000);
     CHECK(stat.env_start == 140720000000200 && stat.env_end == 140720000000300);
 }
 
