@@ -357,6 +357,10 @@ static void print_sampled(const struct job *job, const struct sampling *sampling
     units_duration(sampling_ns(sampling), time);
     if (prof_is_active(&sampling->former))
         message("%ssampled for %s; prof.active was true before and stays true", how, time);
+    else if (sampling->left_on)
+        message("%ssampled for %s; prof.active stays true for another run of jeattach, which "
+                "switches it off at its end",
+                how, time);
     else
         message("%ssampled for %s; prof.active is false again", how, time);
 }

@@ -190,12 +190,21 @@ static void print_unreadable(const struct job *job, const struct run_note *note)
                 message_cause(&subject, note->fault, cause, sizeof cause));
 }
 
-static void print_switched_on(const struct job *job, const struct run_note *note)
+static void print_switched(const struct job *job, const struct run_note *note)
 {
-    if (!job->options->verbose)
+    if (note->kind == NOTE_SWITCHED_BY_ANOTHER)
+        message("prof.active of %d was switched %s by another program; it is left that way",
+                (int)job->attachment->target.pid, note->active ? "on" : "off");
+    else if (note->kind == NOTE_NOT_SETTLED)
+        message("prof.active stays true for another run of jeattach: what is allocated while it "
+                "settles is in the result, too");
+    else if (!job->options->verbose)
         return;
-    if (note->kind == NOTE_ALREADY_ACTIVE)
+    else if (note->kind == NOTE_ALREADY_ACTIVE)
         message("prof.active is already true, and stays true until the end");
+    else if (note->kind == NOTE_SHARED)
+        message("prof.active is already true because of another run of jeattach; it stays true "
+                "until the end of the last one, which switches it off");
     else
         message("prof.active: false -> true until the end; if jeattach is killed before, switch it "
                 "off with: jeattach off %d",
@@ -243,11 +252,10 @@ void notes_print(void *ctx, const struct run_note *note)
         break;
     case NOTE_ALREADY_ACTIVE:
     case NOTE_SWITCHED_ON:
-        print_switched_on(job, note);
-        break;
+    case NOTE_SHARED:
     case NOTE_SWITCHED_BY_ANOTHER:
-        message("prof.active of %d was switched %s by another program; it is left that way",
-                (int)job->attachment->target.pid, note->active ? "on" : "off");
+    case NOTE_NOT_SETTLED:
+        print_switched(job, note);
         break;
     case NOTE_NOTHING_SAMPLED:
         print_empty(note);

@@ -14,10 +14,12 @@ enum run_note_kind {
     NOTE_THREADS_UNSURE,      /* count of total threads may not sample: this build cannot show it */
     NOTE_ALREADY_ACTIVE,      /* prof.active was true before */
     NOTE_SWITCHED_ON,         /* prof.active: false -> true */
+    NOTE_SHARED,              /* prof.active is true because of other runs of the tool */
     NOTE_SWITCHED_BY_ANOTHER, /* prof.active is now `active`, and stays so */
     NOTE_HOLD_RETRIED,        /* fault: why no thread could be stopped yet */
     NOTE_RESTORE_RETRIED,     /* fault: why prof.active is not `active` again yet */
     NOTE_NOTHING_SAMPLED,     /* the profile has no sample; count: the period in bytes */
+    NOTE_NOT_SETTLED,         /* it samples while it settles: another run does */
     NOTE_PROFILES_SKIPPED,    /* a series: writing takes longer than its interval */
     NOTE_RESET,               /* prof.reset is about to drop count stacks, of total bytes */
     /* of a way */

@@ -158,6 +158,8 @@ static fault_code wait_without_sampling(const struct leak_run *run, struct fault
     struct sampling *sampling = &run->leak->sampling;
     fault_code rc = sampling_hold(run->attachment, sampling, NULL, sampling_stop, sampling, fault);
 
+    if (rc == FAULT_NONE && sampling->left_on)
+        attachment_note(run->attachment, &(struct run_note){.kind = NOTE_NOT_SETTLED});
     if (rc == FAULT_NONE)
         rc = wait_until(run, RUN_SETTLING, clock_now() + run->request->settle_ns, fault);
     return rc;

@@ -74,21 +74,36 @@ static fault_code learn_state(struct attachment *attachment, struct sampling *sa
     return rc;
 }
 
+/* From now on this run has to switch it off, or the last of the others that do. */
+static void owe_off(struct sampling *sampling)
+{
+    sampling->former.prof_active = FACT_NO;
+    sampling->owed = true;
+    peers_mark(&sampling->peers, PEER_OWES, true);
+}
+
 fault_code sampling_begin(struct attachment *attachment, void *ctx, struct fault *fault)
 {
     struct sampling *sampling = ctx;
-    fault_code rc = learn_state(attachment, sampling, fault);
+    struct peers *peers = &sampling->peers;
+    fault_code rc;
 
+    peers_open(peers, &attachment->target);
+    peers_enter(peers, attachment->switches);
+    rc = learn_state(attachment, sampling, fault);
     sampling->active = prof_is_active(&sampling->former);
-    if (rc != FAULT_NONE)
-        return rc;
-    be_patient(attachment);
-    if (!sampling->active) {
-        sampling->owed = true;
-        rc = switch_active(attachment, true, fault);
+    if (rc == FAULT_NONE) {
+        be_patient(attachment);
+        peers_mark(peers, PEER_AT_WORK, true);
+        sampling->shared = sampling->active && peers_others(peers, PEER_OWES);
+        if (!sampling->active || sampling->shared)
+            owe_off(sampling);
+        if (!sampling->active)
+            rc = switch_active(attachment, true, fault);
         sampling->active = true;
+        sampling->began = clock_now();
     }
-    sampling->began = clock_now();
+    peers_leave(peers);
     return rc;
 }
 
@@ -154,8 +169,9 @@ static bool may_have_sleepers(const struct sampling *sampling)
 fault_code sampling_begun(struct attachment *attachment, struct sampling *sampling, fault_code rc,
                           struct fault *fault)
 {
-    const enum run_note_kind begun =
-        prof_is_active(&sampling->former) ? NOTE_ALREADY_ACTIVE : NOTE_SWITCHED_ON;
+    const enum run_note_kind begun = prof_is_active(&sampling->former) ? NOTE_ALREADY_ACTIVE
+                                     : sampling->shared                ? NOTE_SHARED
+                                                                       : NOTE_SWITCHED_ON;
 
     attachment->usual_work &= ~(unsigned)WORK_SAMPLE;
     if (rc != FAULT_NONE)
@@ -186,35 +202,45 @@ fault_code sampling_look(struct attachment *attachment, void *ctx, struct fault 
     return FAULT_NONE;
 }
 
+/* Restores the former state, or stops before the end: then runs that owe nothing count, too. */
 static fault_code write_active(struct attachment *attachment, struct sampling *sampling,
-                               bool active, struct fault *fault)
+                               bool active, enum peer_mark needed, struct fault *fault)
 {
+    const bool former = prof_is_active(&sampling->former);
+    const bool entered = peers_enter(&sampling->peers, attachment->switches);
     fault_code rc = sampling_look(attachment, sampling, fault);
+    const bool differs = rc == FAULT_NONE && !sampling->foreign && sampling->active != active;
+    const bool ends = needed == PEER_OWES;
 
-    if (rc == FAULT_NONE && !sampling->foreign && sampling->active != active) {
+    sampling->left_on = differs && !active && peers_others(&sampling->peers, needed);
+    if (differs && !sampling->left_on) {
         sampling->owed = true;
         rc = switch_active(attachment, active, fault);
         if (rc == FAULT_NONE)
             sampling->active = active;
     }
-    if (rc == FAULT_NONE && !sampling->ended)
+    if (rc == FAULT_NONE && !sampling->ended && (ends || !sampling->left_on))
         sampling->ended = clock_now();
-    if (rc == FAULT_NONE)
+    if (rc == FAULT_NONE) {
         sampling->owed =
-            !sampling->foreign && sampling->active != prof_is_active(&sampling->former);
+            !sampling->foreign && sampling->active != former && !(sampling->left_on && ends);
+        peers_mark(&sampling->peers, PEER_OWES, sampling->owed && !former);
+    }
+    if (entered)
+        peers_leave(&sampling->peers);
     return rc;
 }
 
 fault_code sampling_stop(struct attachment *attachment, void *ctx, struct fault *fault)
 {
-    return write_active(attachment, ctx, false, fault);
+    return write_active(attachment, ctx, false, PEER_AT_WORK, fault);
 }
 
 fault_code sampling_end(struct attachment *attachment, void *ctx, struct fault *fault)
 {
     struct sampling *sampling = ctx;
 
-    return write_active(attachment, sampling, prof_is_active(&sampling->former), fault);
+    return write_active(attachment, sampling, prof_is_active(&sampling->former), PEER_OWES, fault);
 }
 
 /* Once, and not while a thread is stopped. */
@@ -359,6 +385,7 @@ static fault_code run_steps(struct attachment *attachment, struct sampling *samp
                                 .retried = {.kind = NOTE_HOLD_RETRIED}};
     fault_code rc = try_until(&reach, clock_now() + attachment->request.timeout_ns, fault);
 
+    peers_leave(&sampling->peers);
     note_foreign(attachment, sampling);
     return rc;
 }
@@ -384,13 +411,17 @@ static fault_code begin_finish(struct attachment *attachment, void *ctx, struct 
     const struct finish *finish = ctx;
     struct sampling *sampling = finish->sampling;
     const bool former = prof_is_active(&sampling->former);
-    fault_code rc = sampling_look(attachment, sampling, fault);
+    fault_code rc;
 
+    peers_enter(&sampling->peers, attachment->switches); /* until the dump has written it */
+    rc = sampling_look(attachment, sampling, fault);
     if (rc == FAULT_NONE && finish->more)
         rc = finish->more(attachment, finish->ctx, fault);
     if (rc == FAULT_NONE)
-        sampling->after = (struct dump_after){
-            .wanted = !sampling->foreign && sampling->active != former, .active = former};
+        sampling->after =
+            (struct dump_after){.wanted = !sampling->foreign && sampling->active != former &&
+                                          (former || !peers_others(&sampling->peers, PEER_OWES)),
+                                .active = former};
     return rc;
 }
 
@@ -461,6 +492,7 @@ fault_code sampling_settle(struct attachment *attachment, struct sampling *sampl
     if (gone)
         rc = FAULT_NONE;
     note_foreign(attachment, sampling);
+    peers_close(&sampling->peers);
     return rc;
 }
 

@@ -8,14 +8,18 @@
 #include "jemalloc/dump.h"
 #include "run/capture.h"
 #include "run/pause.h"
+#include "run/peers.h"
 #include "run/trigger.h"
 
 struct sampling {
-    struct prof_state former; /* build.text is "" until it has been read */
+    struct prof_state former; /* build.text is "" until it has been read; see `shared` */
     bool active;              /* prof.active as last known */
     bool owed;                /* prof.active may differ from the former value because of us */
+    bool shared;              /* it was true only because of other runs: former says false */
+    bool left_on;             /* it stays true, because other runs need it; the last one restores */
     bool foreign;             /* another program has changed it */
     bool foreign_noted;
+    struct peers peers;
     struct dump_after after; /* what the call of the last profile sets prof.active to */
     bool gone;               /* the target has ended, or is another program now */
     bool interrupted;        /* ended early by the operator */
@@ -48,9 +52,15 @@ fault_code sampling_begun(struct attachment *attachment, struct sampling *sampli
 
 /* In a hold: sets foreign if prof.active is not as last known. */
 fault_code sampling_look(struct attachment *attachment, void *sampling, struct fault *fault);
-/* In a hold: switches it off before the end, unless another program has changed it. */
+/*
+ * In a hold: switches it off before the end, unless another program has changed it, or
+ * another run of the tool samples the process, too (left_on).
+ */
 fault_code sampling_stop(struct attachment *attachment, void *sampling, struct fault *fault);
-/* In a hold: restores and reads back the former state, unless another program has changed it. */
+/*
+ * In a hold: restores and reads back the former state, unless another program has changed
+ * it, or another run of the tool samples the process, too: then that run does it.
+ */
 fault_code sampling_end(struct attachment *attachment, void *sampling, struct fault *fault);
 
 /*

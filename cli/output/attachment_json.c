@@ -45,5 +45,6 @@ void sampling_json(const struct sampling *sampling, struct json *json)
     json_bool(json, "old", prof_is_active(&sampling->former));
     json_bool(json, "new", sampling->active);
     json_bool(json, "toggled_by_other", sampling->foreign);
+    json_bool(json, "left_on", sampling->left_on);
     json_bool(json, "interrupted", sampling->interrupted);
 }

@@ -6,6 +6,7 @@
 #include "cli/output/thread_view.h"
 #include "cli/verbs/verbs.h"
 #include "run/activating.h"
+#include "run/peers.h"
 #include "run/switching.h"
 #include "run/thread_view.h"
 
@@ -273,12 +274,29 @@ static int tell_missed(const struct change *change)
                                                                               : EXIT_DONE;
 }
 
+/* A run that has switched it on switches it off at its end, whatever `on` has said meanwhile. */
+static void print_other_run(const struct change *change)
+{
+    const struct target *target = &change->job->attachment->target;
+
+    if (change->job->options->quiet || !peers_sample(target))
+        return;
+    fflush(stdout);
+    if (!change->active)
+        message("another run of jeattach samples this process, and gets no more samples; watch "
+                "--on switches profiling on again");
+    else if (!is_changed(change))
+        message("another run of jeattach samples this process, and switches profiling off at its "
+                "end if it has switched it on");
+}
+
 static void print_change(const struct change *change)
 {
     if (change->job->options->json)
         print_switch_json(change);
     else
         print_switch_text(change);
+    print_other_run(change);
 }
 
 static void print_stops_planned(size_t count)

@@ -1,0 +1,179 @@
+"""Runs that sample one process at the same time: when all are over, prof.active is false, and
+nobody's sampling ended early."""
+
+import json
+import os
+import re
+import signal
+import subprocess
+
+import allocators
+import lib
+from watching import PATIENCE, WatchTest
+
+ACTIVE = "prof:true,prof_active:%s,lg_prof_sample:12"
+# Each verb that switches profiling on for a while, with the way in which it does it.
+VERBS = (
+    ("record", "-d", "1h", "-o", "/dev/null", "--force"),
+    ("record", "-d", "1h", "-o", "/dev/null", "--force", "--call"),
+    ("leak", "-d", "1h"),
+    ("recent", "-d", "1h"),
+    ("watch", "--on", "--when", "rss>90%", "-o", "."),
+)
+
+
+class TestCase(allocators.TestCase, WatchTest):
+    def active(self, pid):
+        return json.loads(self.assert_ran(lib.run_tool("status", pid, "--json")).text)["prof.active"]
+
+    def assert_active(self, wanted, *pids):
+        self.assertEqual({pid: self.active(pid) for pid in pids}, dict.fromkeys(pids, wanted))
+
+    def begin(self, pid, verb, *words, **options):
+        """Starts the tool; returns when it samples."""
+        tool = self.process(
+            [lib.TOOL, verb, str(pid), "-v", *words], stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=self.directory(),
+            env=lib.tool_environment(), **options)
+        tool.said = b""
+        while b"until the end" not in tool.said and b"profiling switched on" not in tool.said:
+            line = tool.stderr.readline()
+            tool.said += line
+            self.assertTrue(line, tool.said)
+        return tool
+
+    def end(self, tool, code=lib.INTERRUPTED, number=signal.SIGINT):
+        """Ends it by a signal; returns what it printed."""
+        tool.send_signal(number)
+        out, err = tool.communicate(timeout=PATIENCE)
+        said = (tool.said + err).decode()
+        self.assertEqual(tool.returncode, code, said)
+        return out, said
+
+
+class Overlap(TestCase):
+    def target(self):
+        return self.allocator("5.3.0", conf=ACTIVE % "false")
+
+    def assert_last_restores(self, pid, one, other):
+        _, said = self.end(one)
+        self.assertNotIn("by another program", said)
+        self.assert_active(True, pid)
+        _, said = self.end(other)
+        self.assertNotIn("by another program", said)
+        self.assert_active(False, pid)
+
+    def test_both_orders(self):
+        """Each verb beside a record: the first one to end leaves it on, the last one switches off.
+        """
+        for words in VERBS:
+            for first, second, ends in ((words, VERBS[0], 0), (words, VERBS[0], 1),
+                                        (VERBS[0], words, 0), (VERBS[0], words, 1)):
+                with self.subTest(first=first, second=second, ends=ends):
+                    allocator = self.target()
+                    runs = [self.begin(allocator.pid, *each) for each in (first, second)]
+                    self.assert_last_restores(allocator.pid, runs[ends], runs[1 - ends])
+                    self.assert_well(allocator)
+                    allocator.stop()
+
+    def test_words(self):
+        allocator = self.target()
+        one = self.begin(allocator.pid, "record", "-d", "1h", "-o", "x", "--json")
+        other = self.begin(allocator.pid, "leak", "-d", "1h", "--json")
+        self.assertIn(b"because of another run of jeattach", other.said)
+        out, said = self.end(one)
+        self.assertIn("prof.active stays true for another run of jeattach", said)
+        told = json.loads(out)
+        self.assertEqual((told["old"], told["new"], told["left_on"], told["toggled_by_other"]),
+                         (False, True, True, False))
+        out, said = self.end(other)
+        self.assertIn("prof.active is false again", said)
+        told = json.loads(out)
+        self.assertEqual((told["old"], told["new"], told["left_on"], told["toggled_by_other"]),
+                         (False, False, False, False))
+
+    def test_samples_go_on(self):
+        """The longer record has what was allocated after the end of the shorter one."""
+        for order in (0, 1):
+            with self.subTest(order=order):
+                allocator = self.target()
+                place = self.directory()
+                paths = [os.path.join(place, name) for name in "ab"]
+                runs = [self.begin(allocator.pid, "record", "-d", "1h", "-o", path)
+                        for path in paths]
+                self.end(runs[order])
+                allocator.ask("work 500")
+                self.end(runs[1 - order])
+                objects = [int(re.search(rb"(?m)^  t\*: (\d+):", lib.read_bytes(path))[1])
+                           for path in paths]
+                self.assertGreater(objects[1 - order], objects[order] + 10)
+                allocator.stop()
+
+    def test_killed(self):
+        """What a killed run owed, the others do."""
+        for killed in (0, 1):
+            with self.subTest(killed=killed):
+                allocator = self.target()
+                runs = [self.begin(allocator.pid, *VERBS[0]) for _ in range(2)]
+                runs[killed].kill()
+                runs[killed].wait()
+                self.assert_active(True, allocator.pid)
+                _, said = self.end(runs[1 - killed])
+                self.assertIn("prof.active is false again", said)
+                self.assert_active(False, allocator.pid)
+                allocator.stop()
+
+    def test_both_true_before(self):
+        allocator = self.target()
+        self.assert_ran(lib.run_tool("on", allocator.pid))
+        runs = [self.begin(allocator.pid, *VERBS[0]) for _ in range(2)]
+        for run in runs:
+            _, said = self.end(run)
+            self.assertIn("prof.active was true before and stays true", said)
+            self.assert_active(True, allocator.pid)
+
+    def test_many(self):
+        """Ten begin and end at the same time, again and again."""
+        allocator = self.target()
+        for _ in range(3):
+            runs = [self.process([lib.TOOL, "record", str(allocator.pid), "-d", "100ms", "-o", "-"],
+                                 stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+                                 stderr=subprocess.PIPE, env=lib.tool_environment())
+                    for _ in range(10)]
+            for run in runs:
+                _, err = run.communicate(timeout=PATIENCE)
+                self.assertEqual(run.returncode, lib.OK, err)
+                self.assertNotIn(b"by another program", err)
+            self.assert_active(False, allocator.pid)
+        self.assert_well(allocator)
+
+    def test_settle(self):
+        """leak --settle does not end the sampling of the other run."""
+        allocator = self.target()
+        other = self.begin(allocator.pid, *VERBS[0])
+        result = self.assert_ran(lib.run_tool("leak", "-d", "100ms", "--settle", "100ms",
+                                              allocator.pid))
+        self.assertIn("what is allocated while it settles is in the result", result.err)
+        self.assertIn("prof.active stays true for another run of jeattach, which", result.err)
+        self.assert_active(True, allocator.pid)
+        _, said = self.end(other)
+        self.assertNotIn("by another program", said)
+        self.assert_active(False, allocator.pid)
+
+    def test_operator(self):
+        """`off` and `on` say that a run is at work."""
+        allocator = self.target()
+        run = self.begin(allocator.pid, *VERBS[0])
+        result = self.assert_ran(lib.run_tool("on", allocator.pid))
+        self.assertIn("another run of jeattach samples this process, and switches", result.err)
+        result = self.assert_ran(lib.run_tool("off", allocator.pid))
+        self.assertIn("another run of jeattach samples this process", result.err)
+        _, said = self.end(run)
+        self.assertIn("was switched off by another program", said)
+        self.assert_active(False, allocator.pid)
+        result = self.assert_ran(lib.run_tool("off", allocator.pid))
+        self.assertNotIn("another run", result.err)
+
+
+if __name__ == "__main__":
+    lib.main()
