@@ -1,8 +1,12 @@
 #include "cli/notes.h"
 #include "base/units.h"
+#include "run/children.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
+
+enum { CHILDREN_SHOWN = 20 }; /* pids in one line */
 
 static const char *lack_text(enum symbols_lack lack, bool one)
 {
@@ -190,9 +194,34 @@ static void print_unreadable(const struct job *job, const struct run_note *note)
                 message_cause(&subject, note->fault, cause, sizeof cause));
 }
 
+static void print_children(const struct job *job, const struct run_note *note)
+{
+    const struct child_list *children = note->children;
+    const bool off = note->kind == NOTE_CHILDREN_OFF, one = children->count == 1;
+    const size_t shown = children->count < CHILDREN_SHOWN ? children->count : CHILDREN_SHOWN;
+    char pids[CHILDREN_SHOWN * 12 + 32];
+    size_t len = 0;
+
+    for (size_t i = 0; i < shown; i++)
+        len += (size_t)snprintf(pids + len, sizeof pids - len, "%s%d", i ? off ? ", " : " " : "",
+                                (int)children->first[i]);
+    if (children->count > shown)
+        snprintf(pids + len, sizeof pids - len, " and %zu more", children->count - shown);
+    if (off)
+        message("prof.active is false again in %zu process%s that %d forked meanwhile: %s",
+                children->count, one ? "" : "es", (int)job->attachment->target.pid, pids);
+    else
+        message("prof.active may still be true in %zu process%s that %d forked meanwhile; to "
+                "switch %s off: jeattach off %s",
+                children->count, one ? "" : "es", (int)job->attachment->target.pid,
+                one ? "it" : "them", pids);
+}
+
 static void print_switched(const struct job *job, const struct run_note *note)
 {
-    if (note->kind == NOTE_SWITCHED_BY_ANOTHER)
+    if (note->children)
+        print_children(job, note);
+    else if (note->kind == NOTE_SWITCHED_BY_ANOTHER)
         message("prof.active of %d was switched %s by another program; it is left that way",
                 (int)job->attachment->target.pid, note->active ? "on" : "off");
     else if (note->kind == NOTE_NOT_SETTLED)
@@ -255,6 +284,8 @@ void notes_print(void *ctx, const struct run_note *note)
     case NOTE_SHARED:
     case NOTE_SWITCHED_BY_ANOTHER:
     case NOTE_NOT_SETTLED:
+    case NOTE_CHILDREN_OFF:
+    case NOTE_CHILDREN_LEFT:
         print_switched(job, note);
         break;
     case NOTE_NOTHING_SAMPLED:

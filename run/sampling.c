@@ -80,6 +80,7 @@ static void owe_off(struct sampling *sampling)
     sampling->former.prof_active = FACT_NO;
     sampling->owed = true;
     peers_mark(&sampling->peers, PEER_OWES, true);
+    children_await(&sampling->children);
 }
 
 fault_code sampling_begin(struct attachment *attachment, void *ctx, struct fault *fault)
@@ -174,6 +175,8 @@ fault_code sampling_begun(struct attachment *attachment, struct sampling *sampli
                                                                        : NOTE_SWITCHED_ON;
 
     attachment->usual_work &= ~(unsigned)WORK_SAMPLE;
+    if (sampling->began)
+        children_recognise(&sampling->children, attachment);
     if (rc != FAULT_NONE)
         return rc;
     if (sampling->former.thread_active_init == FACT_NO)
@@ -252,6 +255,27 @@ static void note_foreign(const struct attachment *attachment, struct sampling *s
         return;
     sampling->foreign_noted = true;
     attachment_note(attachment, &note);
+}
+
+static void note_children(const struct attachment *attachment, const struct child_list *list,
+                          enum run_note_kind kind)
+{
+    const struct run_note note = {.kind = kind, .children = list};
+
+    if (list->count)
+        attachment_note(attachment, &note);
+}
+
+void sampling_leave(struct attachment *attachment, struct sampling *sampling)
+{
+    struct children *children = &sampling->children;
+
+    if (children->awaited && !(sampling->foreign && sampling->active)) {
+        children_switch_off(children, attachment);
+        note_children(attachment, &children->off, NOTE_CHILDREN_OFF);
+        note_children(attachment, &children->left, NOTE_CHILDREN_LEFT);
+    }
+    peers_close(&sampling->peers);
 }
 
 /* ---- waiting ---- */
@@ -387,6 +411,8 @@ static fault_code run_steps(struct attachment *attachment, struct sampling *samp
 
     peers_leave(&sampling->peers);
     note_foreign(attachment, sampling);
+    if (sampling->ended && !sampling->owed)
+        sampling_leave(attachment, sampling);
     return rc;
 }
 
@@ -492,7 +518,7 @@ fault_code sampling_settle(struct attachment *attachment, struct sampling *sampl
     if (gone)
         rc = FAULT_NONE;
     note_foreign(attachment, sampling);
-    peers_close(&sampling->peers);
+    sampling_leave(attachment, sampling);
     return rc;
 }
 

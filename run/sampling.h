@@ -7,6 +7,7 @@
 #include "jemalloc/activate.h"
 #include "jemalloc/dump.h"
 #include "run/capture.h"
+#include "run/children.h"
 #include "run/pause.h"
 #include "run/peers.h"
 #include "run/trigger.h"
@@ -20,11 +21,12 @@ struct sampling {
     bool foreign;             /* another program has changed it */
     bool foreign_noted;
     struct peers peers;
-    struct dump_after after; /* what the call of the last profile sets prof.active to */
-    bool gone;               /* the target has ended, or is another program now */
-    bool interrupted;        /* ended early by the operator */
-    uint64_t began, ended;   /* CLOCK_MONOTONIC ns: switched on and off again; 0: not yet */
-    uint64_t reported_until; /* progress is that from began until then; 0: that of each wait */
+    struct children children; /* processes that the target forks meanwhile */
+    struct dump_after after;  /* what the call of the last profile sets prof.active to */
+    bool gone;                /* the target has ended, or is another program now */
+    bool interrupted;         /* ended early by the operator */
+    uint64_t began, ended;    /* CLOCK_MONOTONIC ns: switched on and off again; 0: not yet */
+    uint64_t reported_until;  /* progress is that from began until then; 0: that of each wait */
     struct activation_layout layout;
     struct activation activation;
     held_action more; /* restores something else that may be owed; NULL: nothing */
@@ -90,10 +92,16 @@ bool sampling_is_gone(const struct attachment *attachment, struct sampling *samp
 /*
  * At the end of a run: if prof.active, or more, is not restored yet, restores it in
  * further holds, for at most 30 seconds. Nothing is owed to a target that is
- * gone. Then attachment_close.
+ * gone. Then sampling_leave, and attachment_close.
  */
 fault_code sampling_settle(struct attachment *attachment, struct sampling *sampling,
                            struct fault *fault);
+
+/*
+ * For a target that is gone, and in sampling_settle: restores prof.active in the children
+ * that were forked meanwhile, unless that is done, and notes which they are.
+ */
+void sampling_leave(struct attachment *attachment, struct sampling *sampling);
 
 /*
  * Waits until then, or until the trigger is due unless it is NULL, with no thread

@@ -53,7 +53,7 @@ static void leave_process(struct watching *watching)
 
     if (!watching_stop(watching))
         return;
-    peers_close(&watching->sampling.peers);
+    sampling_leave(&watching->attachment, &watching->sampling);
     if (request->leave)
         request->leave(request->ctx);
     else

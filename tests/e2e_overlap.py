@@ -1,5 +1,5 @@
-"""Runs that sample one process at the same time: when all are over, prof.active is false, and
-nobody's sampling ended early."""
+"""Runs that sample one process at the same time, and processes that it forks meanwhile: when all
+is over, prof.active is false everywhere, and nobody's sampling ended early."""
 
 import json
 import os
@@ -9,9 +9,11 @@ import subprocess
 
 import allocators
 import lib
+import releases
 from watching import PATIENCE, WatchTest
 
 ACTIVE = "prof:true,prof_active:%s,lg_prof_sample:12"
+NOBODY = 65534
 # Each verb that switches profiling on for a while, with the way in which it does it.
 VERBS = (
     ("record", "-d", "1h", "-o", "/dev/null", "--force"),
@@ -20,6 +22,33 @@ VERBS = (
     ("recent", "-d", "1h"),
     ("watch", "--on", "--when", "rss>90%", "-o", "."),
 )
+
+
+class Family:
+    """tests/victims/forker.c: a process that forks on request."""
+
+    def __init__(self, test, version="5.3.0", user=None):
+        self.directory = test.directory()
+        report = os.path.join(self.directory, "report")
+        with open(report, "wb") as file:
+            file.truncate(4096)
+        if user:
+            os.chmod(self.directory, 0o755)
+            os.chown(report, user, user)
+        argv, env = releases.command(
+            version, [os.path.join(lib.VICTIMS, "forker"), report, "asked"])
+        self.process = test.process(
+            argv, env=lib.tool_environment(dict(env, MALLOC_CONF=ACTIVE % "false")),
+            cwd=self.directory, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+            **({"user": user, "group": user, "extra_groups": []} if user else {}))
+        self.pid = self.process.pid
+        if not lib.wait_until(lambda: any(lib.read_bytes(report)[:8]), PATIENCE):
+            raise AssertionError("the forker does not start")
+
+    def fork(self, kind="\n"):
+        self.process.stdin.write(kind.encode())
+        self.process.stdin.flush()
+        return int(self.process.stdout.readline())
 
 
 class TestCase(allocators.TestCase, WatchTest):
@@ -49,6 +78,87 @@ class TestCase(allocators.TestCase, WatchTest):
         said = (tool.said + err).decode()
         self.assertEqual(tool.returncode, code, said)
         return out, said
+
+
+class Children(TestCase):
+    def told(self, said, pattern):
+        """Returns the pids in the line that matches."""
+        match = re.search(pattern, said)
+        self.assertTrue(match, said)
+        return sorted(int(pid) for pid in re.findall(r"\d+", match[1]))
+
+    def check(self, words, version="5.3.0"):
+        family = Family(self, version)
+        before = family.fork()
+        tool = self.begin(family.pid, *words)
+        self.assert_active(True, family.pid)
+        born = [family.fork(kind) for kind in "\n\ngo"]
+        self.assert_active(True, *born)
+        own = [family.fork("x")] if version == "5.3.0" else []  # 5.3.1 has a loader of its own
+        _, said = self.end(tool)
+        self.assert_active(False, family.pid, before, *born)
+        self.assert_active(True, *own)
+        # And the child whose child it is.
+        told = self.told(said, r"prof\.active is false again in 5 processes that %d forked meanwhile: "
+                               r"(.*)\n" % family.pid)
+        self.assertLess(set(born), set(told))
+        self.assertNotIn("may still be true", said)
+
+    def test_each_verb(self):
+        for words in VERBS:
+            with self.subTest(words=words):
+                self.check(words)
+
+    def test_releases(self):
+        """5.2.1 is switched on by a call, and off by its byte."""
+        for version in ("5.2.1", "5.3.1"):
+            with self.subTest(version=version):
+                self.check(VERBS[0], version)
+
+    def test_json(self):
+        family = Family(self)
+        tool = self.begin(family.pid, "record", "-d", "1h", "-o", "x", "--json")
+        born = sorted(family.fork() for _ in range(2))
+        out, _ = self.end(tool)
+        told = json.loads(out)
+        self.assertEqual((told["children_off"], told["children_left"], told["left_on"]),
+                         (born, [], False))
+        self.assert_active(False, *born)
+
+    def test_true_before(self):
+        """Then nothing is switched, neither in the process nor in its children."""
+        family = Family(self)
+        self.assert_ran(lib.run_tool("on", family.pid))
+        tool = self.begin(family.pid, *VERBS[0])
+        born = family.fork()
+        _, said = self.end(tool)
+        self.assert_active(True, family.pid, born)
+        self.assertNotIn("meanwhile", said)
+
+    def test_target_ends(self):
+        """Its children live on."""
+        family = Family(self)
+        tool = self.begin(family.pid, *VERBS[0])
+        born = [family.fork("o"), family.fork("o")]
+        # Their parent's end of the pipe would end them.
+        os.kill(family.pid, signal.SIGKILL)
+        family.process.wait()
+        _, err = tool.communicate(timeout=PATIENCE)
+        self.assertEqual(tool.returncode, lib.GONE, err)
+        self.assert_active(False, *born)
+
+    def test_unreadable(self):
+        """One that may not be read is named, with the command."""
+        lib.require_root()
+        family = Family(self, user=NOBODY)
+        tool = self.begin(family.pid, *VERBS[0], user=NOBODY, group=NOBODY, extra_groups=[])
+        good, hidden = family.fork(), family.fork("d")
+        _, said = self.end(tool)
+        self.assert_active(False, family.pid, good)
+        self.assert_active(True, hidden)
+        self.assertEqual(
+            self.told(said, r"prof\.active may still be true in 1 process that %d forked meanwhile; "
+                            r"to switch it off: jeattach off (.*)\n" % family.pid), [hidden])
 
 
 class Overlap(TestCase):

@@ -208,7 +208,11 @@ const struct verb verb_record = {
     .notes = "Ctrl-C (or SIGTERM) ends it early and writes the samples taken so far: exit code\n"
              "130. A second one restores the former state without a result; a third exits at\n"
              "once. If jeattach is ended by SIGKILL, the target continues with profiling on;\n"
-             "to switch it off: jeattach off PID.\n",
+             "to switch it off: jeattach off PID.\n"
+             "\n"
+             "fork(2) copies prof.active: at the end it is also switched off in the children\n"
+             "that were forked meanwhile. Of several runs on one process the last one restores\n"
+             "the former value.\n",
     .options =
         {
             {"output", NULL,

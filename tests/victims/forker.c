@@ -3,8 +3,11 @@
  *
  *   forker REPORT alone    its only thread forks, which takes most of its time
  *   forker REPORT beside   another thread forks, and each child searches for the tool's memory
- *   forker REPORT asked    another thread forks at each line of stdin, without the handlers of
- *                          pthread_atfork(3), and prints the child, which stays until the end
+ *   forker REPORT asked    another thread forks at each byte of stdin, without the handlers of
+ *                          pthread_atfork(3), and prints the process, which stays until the end:
+ *                          '\n' a child, 'g' a child of a child, 'o' one whose parent has ended,
+ *                          'd' a child that is not dumpable, 'x' one that executes this program
+ *                          anew, as forker REPORT stays, with prof_active:true
  *   forker REPORT maps     another thread maps areas as large as the scratch area's data, which
  *                          must stay mapped until it unmaps them: SIGSEGV if they do not
  *
@@ -15,6 +18,7 @@
  */
 #include <dlfcn.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdint.h>
@@ -45,6 +49,7 @@ enum {
 
 static volatile struct report *report;
 static char maps[MAPS_MAX];
+static const char *report_path;
 
 static void fail(const char *what)
 {
@@ -114,19 +119,47 @@ static void *fork_beside(void *unused)
     return unused;
 }
 
+/* Until the writer of the pipe has ended, whatever becomes of the parent. */
+static void stay(void)
+{
+    struct pollfd end = {.fd = STDIN_FILENO};
+
+    dprintf(STDOUT_FILENO, "%ld\n", syscall(SYS_getpid));
+    poll(&end, 1, -1);
+    _exit(0);
+}
+
+static void execute_anew(void)
+{
+    setenv("MALLOC_CONF", "prof:true,prof_active:true", 1);
+    execl("/proc/self/exe", "forker", report_path, "stays", NULL);
+    fail("execl");
+}
+
+static void be_asked_for(char kind)
+{
+    if (kind == 'g' || kind == 'o') {
+        long child = syscall(SYS_fork);
+        if (child && kind == 'o')
+            _exit(0);
+        if (child)
+            waitpid((pid_t)child, NULL, 0);
+    }
+    if (kind == 'd' && prctl(PR_SET_DUMPABLE, 0))
+        fail("prctl");
+    if (kind == 'x')
+        execute_anew();
+    stay();
+}
+
 static void *fork_when_asked(void *unused)
 {
     char byte;
 
-    while (read(STDIN_FILENO, &byte, 1) == 1) {
-        long child = syscall(SYS_fork);
-        if (child == 0) {
-            prctl(PR_SET_PDEATHSIG, SIGKILL);
-            for (;;)
-                pause();
-        }
-        dprintf(STDOUT_FILENO, "%ld\n", child);
-    }
+    signal(SIGCHLD, SIG_IGN);
+    while (read(STDIN_FILENO, &byte, 1) == 1)
+        if (syscall(SYS_fork) == 0)
+            be_asked_for(byte);
     return unused;
 }
 
@@ -189,7 +222,7 @@ int main(int argc, char **argv)
     if (argc != 3)
         return 2;
     prctl(PR_SET_PDEATHSIG, SIGKILL);
-    open_report(argv[1]);
+    open_report(report_path = argv[1]);
 #ifdef LOADS
     if (!dlopen("libm.so.6", RTLD_NOW))
         fail(dlerror());
@@ -202,6 +235,8 @@ int main(int argc, char **argv)
         start(map_and_look);
     if (strcmp(argv[2], "asked") == 0)
         start(fork_when_asked);
+    if (strcmp(argv[2], "stays") == 0)
+        stay();
     if (strcmp(argv[2], "handles") == 0 && signal(SIGSYS, ignore) != SIG_ERR)
         start(count);
     make_areas();
