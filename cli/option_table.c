@@ -70,7 +70,7 @@ const struct option_row option_rows[] = {
     {"keep", '\0', OPTION_NUMBER, AT(keep), TAKES_SERIES | TAKES_RULES, 0, OPTIONS_OF_VERB, "N",
      "keep the last N profiles of the series; remove older ones"},
     {"on", '\0', OPTION_FLAG, AT(watch.on), TAKES_RULES, 0, OPTIONS_OF_VERB, NULL,
-     "switch profiling on at the start, and back at the end"},
+     "switch profiling on while it is watched, again if another program switches it off"},
     {"share", '\0', OPTION_NUMBER, AT(share), TAKES_REFRESH, 0, OPTIONS_OF_VERB, "N",
      "percentage of the time for which a thread may be stopped (default 1)"},
     {"sort", '\0', OPTION_TEXT, AT(report.sort),

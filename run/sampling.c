@@ -246,6 +246,30 @@ fault_code sampling_end(struct attachment *attachment, void *ctx, struct fault *
     return write_active(attachment, sampling, prof_is_active(&sampling->former), PEER_OWES, fault);
 }
 
+fault_code sampling_keep(struct attachment *attachment, void *ctx, struct fault *fault)
+{
+    struct sampling *sampling = ctx;
+    bool entered = peers_enter(&sampling->peers, attachment->switches), active = true;
+    fault_code rc = read_active(attachment, &active, fault);
+
+    if (rc == FAULT_NONE && !active) {
+        owe_off(sampling);
+        rc = switch_active(attachment, true, fault);
+        sampling->kept += rc == FAULT_NONE;
+    }
+    if (entered)
+        peers_leave(&sampling->peers);
+    return rc;
+}
+
+bool sampling_is_on(struct attachment *attachment)
+{
+    unsigned char byte;
+
+    return attachment->byte.at &&
+           memory_read(&attachment->memory, attachment->byte.at, &byte, sizeof byte) && byte == 1;
+}
+
 /* Once, and not while a thread is stopped. */
 static void note_foreign(const struct attachment *attachment, struct sampling *sampling)
 {

@@ -20,6 +20,7 @@ struct sampling {
     bool left_on;             /* it stays true, because other runs need it; the last one restores */
     bool foreign;             /* another program has changed it */
     bool foreign_noted;
+    unsigned kept; /* how often sampling_keep has switched it on again */
     struct peers peers;
     struct children children; /* processes that the target forks meanwhile */
     struct dump_after after;  /* what the call of the last profile sets prof.active to */
@@ -59,6 +60,13 @@ fault_code sampling_look(struct attachment *attachment, void *sampling, struct f
  * another run of the tool samples the process, too (left_on).
  */
 fault_code sampling_stop(struct attachment *attachment, void *sampling, struct fault *fault);
+/*
+ * In a hold: switches it on again if another program has switched it off. Then that is the
+ * former value. Counts in `kept`.
+ */
+fault_code sampling_keep(struct attachment *attachment, void *sampling, struct fault *fault);
+/* Without a hold: true if prof.active is known to be true, by a read of its byte. */
+bool sampling_is_on(struct attachment *attachment);
 /*
  * In a hold: restores and reads back the former state, unless another program has changed
  * it, or another run of the tool samples the process, too: then that run does it.

@@ -11,6 +11,9 @@
 #include <stdio.h>
 #include <string.h>
 
+#define SECOND_NS ((uint64_t)1000000000)
+#define MINUTE_NS (60 * SECOND_NS)
+
 enum { PROFILE_RESERVE = 1 << 20, PROFILE_KEPT = 4 << 20, KEEP_DEFAULT = 10 };
 
 /* ---- events ---- */
@@ -47,7 +50,7 @@ enum course watching_report_failed(struct watching *watch, unsigned fired, uint6
     return watching_report(watch, &event, COURSE_ON);
 }
 
-/* ---- one profile ---- */
+/* ---- after a fault ---- */
 
 /* How the watch continues after a fault. */
 static enum course course_of(struct watching *watch)
@@ -62,6 +65,46 @@ static enum course course_of(struct watching *watch)
         return COURSE_FAILED;
     return sampling_is_gone(&watch->attachment, &watch->sampling, code) ? COURSE_ENDED : COURSE_ON;
 }
+
+/* ---- prof.active, which another program may switch off at any time ---- */
+
+/* At once, but then at most once a minute: two programs may contend for it. */
+static enum course report_restored(struct watching *watch, const struct fault *fault)
+{
+    struct watch_event event = watching_event(watch, EVENT_RESTORED);
+    const uint64_t now = clock_now();
+
+    event.restored = watch->sampling.kept - watch->kept_reported;
+    event.fault = fault;
+    if ((!event.restored && !fault) || now < watch->kept_tell_next)
+        return COURSE_ON;
+    watch->kept_reported = watch->sampling.kept;
+    watch->kept_tell_next = now + MINUTE_NS;
+    return watching_report(watch, &event, COURSE_ON);
+}
+
+/* A look is a read of one byte. Where only a call shows it, take_profile looks. */
+static enum course keep_active(struct watching *watch)
+{
+    struct attachment *attachment = &watch->attachment;
+    const uint64_t now = clock_now();
+    enum course course;
+    fault_code rc;
+
+    if (!watch->request.on || !attachment->switches || now < watch->kept_next ||
+        sampling_is_on(attachment))
+        return report_restored(watch, NULL);
+    watch->kept_next = now + SECOND_NS;
+    rc = attachment_renew(attachment, interrupt_flag(), &watch->fault);
+    if (rc == FAULT_NONE)
+        rc = readout_act(attachment, sampling_keep, &watch->sampling, &watch->fault);
+    attachment_rest(attachment);
+    course = rc == FAULT_NONE ? COURSE_ON : course_of(watch);
+    return course == COURSE_ON ? report_restored(watch, rc == FAULT_NONE ? NULL : &watch->fault)
+                               : course;
+}
+
+/* ---- one profile ---- */
 
 static bool name_profile(const struct watching *watch, char *out, size_t size)
 {
@@ -117,11 +160,13 @@ static enum course report_profile(struct watching *watch, unsigned fired, const 
 
 static fault_code take_profile(struct watching *watch)
 {
+    const struct capture_steps keep = {.first = sampling_keep, .ctx = &watch->sampling};
+    const bool looks = watch->request.on && !watch->attachment.switches;
     fault_code rc = attachment_renew(&watch->attachment, interrupt_flag(), &watch->fault);
 
     watch->capture.text.len = 0;
     if (rc == FAULT_NONE)
-        rc = capture_take(&watch->attachment, &watch->capture, NULL, &watch->fault);
+        rc = capture_take(&watch->attachment, &watch->capture, looks ? &keep : NULL, &watch->fault);
     attachment_rest(&watch->attachment);
     return rc;
 }
@@ -182,9 +227,12 @@ static enum course wait_for_change(struct watching *watch)
 /* A process without memory has ended, or is in execve(2). */
 static enum course measure_once(struct watching *watch)
 {
+    enum course course = keep_active(watch);
     struct fault fault;
     unsigned fired;
 
+    if (course != COURSE_ON)
+        return course;
     if (!meter_read(&watch->meter, &watch->measures))
         return target_check(&watch->attachment.target, &fault) == FAULT_NONE ? COURSE_ON
                                                                              : COURSE_ENDED;
@@ -277,6 +325,8 @@ fault_code watching_open(struct watching *watch)
     fault_code rc;
 
     memset(&watch->sampling, 0, sizeof watch->sampling);
+    watch->kept_reported = 0;
+    watch->kept_next = watch->kept_tell_next = 0;
     watch->attached = true;
     rc = readout_open(&watch->attachment, &watch->request.attach, &watch->fault);
     if (rc == FAULT_NONE)

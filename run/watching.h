@@ -19,6 +19,7 @@ enum watch_event_kind {
     EVENT_WATCHING, /* started to watch a process */
     EVENT_PROFILE,  /* a profile has been written */
     EVENT_FAILED,   /* no profile could be taken */
+    EVENT_RESTORED, /* prof.active was switched off by another program, and on again */
     EVENT_ENDED,    /* the process has ended */
     EVENT_WAITING,  /* for a process that matches */
     EVENT_STOPPED,  /* the watch ends */
@@ -47,7 +48,8 @@ struct watch_event {
     unsigned removed;                     /* PROFILE: older files that were removed for `keep` */
     const struct injection_summary *held; /* PROFILE, by a call */
     const struct reading *read;           /* PROFILE, from memory; NULL: by a call */
-    const struct fault *fault;            /* FAILED */
+    const struct fault *fault;            /* FAILED; RESTORED: it is still off; NULL: it is on */
+    unsigned restored;                    /* RESTORED: how often since the last such event */
     enum course course;                   /* STOPPED: why */
     uint64_t retry_ns;                    /* FAILED */
     const struct watch_start *start;      /* WATCHING */
@@ -59,7 +61,7 @@ struct watch_request {
     const char *directory;        /* of the profiles */
     unsigned most;                /* profiles of one process */
     unsigned keep;                /* profiles with its name to keep in the directory; 0: 10 */
-    bool on;                      /* switch profiling on while it is watched */
+    bool on;                      /* keep profiling switched on while it is watched */
     /* Reports an event; a fault ends the watch. */
     fault_code (*report)(void *ctx, const struct watch_event *event, struct fault *fault);
     /*
@@ -80,7 +82,9 @@ struct watching {
     struct meter meter;
     struct measures measures; /* the last measures */
     struct sampling sampling;
-    struct capture capture; /* its memory is kept from one profile to the next */
+    unsigned kept_reported;             /* of sampling.kept */
+    uint64_t kept_next, kept_tell_next; /* CLOCK_MONOTONIC ns: of the next attempt, and report */
+    struct capture capture;             /* its memory is kept from one profile to the next */
     struct watch_start start;
     unsigned made; /* profiles of this process */
     struct fault fault;

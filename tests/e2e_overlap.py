@@ -10,7 +10,7 @@ import subprocess
 import allocators
 import lib
 import releases
-from watching import PATIENCE, WatchTest
+from watching import MIB, PATIENCE, WatchTest
 
 ACTIVE = "prof:true,prof_active:%s,lg_prof_sample:12"
 NOBODY = 65534
@@ -283,6 +283,91 @@ class Overlap(TestCase):
         self.assert_active(False, allocator.pid)
         result = self.assert_ran(lib.run_tool("off", allocator.pid))
         self.assertNotIn("another run", result.err)
+
+
+class Watch(TestCase):
+    """watch --on looks at prof.active, and restores it."""
+
+    def watched(self, *words):
+        grower = self.grower(active=False)
+        watch = self.watch(grower.pid, "--on", *words)
+        self.assertTrue(watch.started()["switched_on"])
+        return grower, watch
+
+    def test_switched_off(self):
+        grower, watch = self.watched("--when", "rss>40M")
+        for _ in range(2):
+            self.assert_ran(lib.run_tool("off", grower.pid))
+            self.assertTrue(lib.wait_until(lambda: self.active(grower.pid), PATIENCE))
+        self.assertEqual([event["count"] for event in watch.wait_for("restored")], [1])
+        grower.grow(60)
+        self.assertFalse(watch.wait_for("profile")[0]["empty"])
+        self.assertEqual(watch.end(), lib.INTERRUPTED)
+        self.assert_active(False, grower.pid)
+
+    def test_watch_true_before(self):
+        """Who switches it off meanwhile finds it off afterwards."""
+        grower = self.grower(active=True)
+        watch = self.watch(grower.pid, "--on", "--when", "rss>9G")
+        self.assertFalse(watch.started()["switched_on"])
+        self.assert_ran(lib.run_tool("off", grower.pid))
+        watch.wait_for("restored")
+        self.assert_active(True, grower.pid)
+        self.assertEqual(watch.end(), lib.INTERRUPTED)
+        self.assert_active(False, grower.pid)
+
+    def test_by_call(self):
+        """Where only a call shows it, each profile restores it for the next one."""
+        grower, watch = self.watched("--when", "rss>20M", "--cooldown", "1ms", "--max", "50",
+                                     "--call")
+        self.assert_ran(lib.run_tool("off", grower.pid))
+        grower.grow(30)
+        watch.wait_for("restored")
+        self.assertTrue(lib.wait_until(lambda: self.active(grower.pid), PATIENCE))
+        grower.grow(10)
+        self.assertTrue(lib.wait_until(
+            lambda: not watch.events("profile")[-1]["empty"], PATIENCE))
+        self.assertIn(watch.end(), (lib.INTERRUPTED, lib.OK))
+        self.assert_active(False, grower.pid)
+
+    def test_other_mount_of_proc(self):
+        """A run that sees the process through another mount of /proc is not known: its end
+        switches profiling off, and the watch on again."""
+        grower = self.grower(active=False)
+        script = "mount -t proc proc /proc && exec \"$@\""
+        record = subprocess.Popen(
+            ["unshare", "--mount", "--propagation", "private", "sh", "-c", script, "sh", lib.TOOL,
+             "record", str(grower.pid), "-v", "-d", "1h", "-o", "/dev/null", "--force"],
+            stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
+            env=lib.tool_environment())
+        self.addCleanup(lib.end_process, record)
+        said = b""
+        while b"until the end" not in said:
+            line = record.stderr.readline()
+            said += line
+            if not line:
+                self.skipTest("no other mount of /proc: %s" % said.decode())
+        watch = self.watch(grower.pid, "--on", "--when", "rss>40M")
+        watch.started()
+        record.send_signal(signal.SIGINT)
+        _, err = record.communicate(timeout=PATIENCE)
+        self.assertIn(b"prof.active is false again", err)
+        watch.wait_for("restored")
+        grower.grow(60)
+        self.assertFalse(watch.wait_for("profile")[0]["empty"])
+        self.assertEqual(watch.end(), lib.INTERRUPTED)
+        self.assert_active(False, grower.pid)
+
+    def test_profile_before_the_end(self):
+        """A record ends below the watch; then the process reaches its limit and is killed."""
+        grower = self.grower(active=False, group=self.group(64 * MIB))
+        record = self.begin(grower.pid, *VERBS[0])
+        watch = self.watch(grower.pid, "--on", "--when", "rss>60%", "--max", "1")
+        watch.started()
+        self.end(record)
+        grower.order("leak %d %d" % (100 * MIB, 40 * MIB))
+        self.assertFalse(watch.wait_for("profile")[0]["empty"])
+        self.assertEqual(grower.process.wait(PATIENCE), -signal.SIGKILL)
 
 
 if __name__ == "__main__":

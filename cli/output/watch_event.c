@@ -15,6 +15,7 @@ enum { LINE_MAX_BYTES = 1024 };
 static const char *const kinds[] = {
     [EVENT_WATCHING] = "watching", [EVENT_PROFILE] = "profile", [EVENT_FAILED] = "failed",
     [EVENT_ENDED] = "ended",       [EVENT_WAITING] = "waiting", [EVENT_STOPPED] = "stopped",
+    [EVENT_RESTORED] = "restored",
 };
 
 /* ---- JSON ---- */
@@ -100,6 +101,8 @@ static void print_event_json(const struct watch_event *event, const char *cause)
         json_start(&json, event->start);
     if (event->kind == EVENT_PROFILE)
         json_profile(&json, event);
+    if (event->kind == EVENT_RESTORED)
+        json_number(&json, "count", event->restored);
     if (cause)
         json_text(&json, "cause", cause);
     if (event->retry_ns)
@@ -206,6 +209,20 @@ static void append_failed(struct line *line, const struct watch_event *event, co
         append(line, "; next try in %s", units_duration(event->retry_ns, pause));
 }
 
+static void append_restored(struct line *line, const struct watch_event *event, const char *cause)
+{
+    char clean[512];
+
+    append(line, "prof.active was switched off by another program");
+    if (event->restored)
+        append(line, ", and on again");
+    if (event->restored > 1)
+        append(line, " (%u times)", event->restored);
+    if (cause)
+        append(line, "; it cannot be switched on%s yet: %s", event->restored ? " again" : "",
+               message_clean(cause, clean, sizeof clean));
+}
+
 static void print_words(const struct watch_event *event, const char *cause)
 {
     struct line line = {.len = 0};
@@ -221,6 +238,8 @@ static void print_words(const struct watch_event *event, const char *cause)
         append_profile(&line, event);
     else if (event->kind == EVENT_FAILED)
         append_failed(&line, event, cause);
+    else if (event->kind == EVENT_RESTORED)
+        append_restored(&line, event, cause);
     else if (event->kind == EVENT_ENDED)
         append(&line, "has ended; profiles written: %u", event->made);
     else if (event->kind == EVENT_STOPPED)

@@ -4,6 +4,7 @@
 #include "cli/options.h"
 #include "run/watching.h"
 
-/* cause: of EVENT_FAILED and EVENT_STOPPED, else NULL. FAULT_OUTPUT: stdout cannot be written. */
+/* cause: of EVENT_STOPPED, and of event->fault, else NULL. FAULT_OUTPUT: stdout cannot be written.
+ */
 fault_code watch_event_print(const struct options *options, const struct watch_event *event,
                              const char *cause, struct fault *fault);

@@ -45,7 +45,7 @@ static fault_code report_event(void *ctx, const struct watch_event *event, struc
     const char *cause = NULL;
     char text[512];
 
-    if (event->kind == EVENT_FAILED)
+    if (event->fault)
         cause = message_cause(&subject, event->fault, text, sizeof text);
     else if (event->kind == EVENT_STOPPED)
         cause = event->course == COURSE_FULL ? "maximum reached" : "interrupted";
