@@ -4,6 +4,7 @@
 #include "inject/candidates.h"
 #include "inject/faults.h"
 #include "inject/occupied.h"
+#include "inject/outside.h"
 #include "inject/syscalls.h"
 #include "inject/unprovable.h"
 #include "inject/unwind.h"
@@ -45,6 +46,7 @@ struct search {
     bool stopped;    /* one was */
     pid_t bound_tid; /* the last thread that was skipped because of its bounds */
     enum proof bounds;
+    struct outside outside;
     unsigned seed;
 };
 
@@ -154,26 +156,42 @@ static bool is_let_be(struct search *search, const struct thread *thread)
     return false;
 }
 
+/* True if the next stop should be of another thread, or later, or none. */
+static bool is_to_be_left(struct search *search)
+{
+    const struct injection *injection = search->injection;
+
+    return !is_on_cpu(injection) || bounds_hold(injection->summary.rejected.proof) ||
+           is_in_debt(search) || deadline_interrupted(injection->env.deadline) ||
+           is_out_of_time(search);
+}
+
 /*
  * A running thread stops within microseconds, a thread that waits for a CPU
  * within milliseconds. So a thread that has a CPU is stopped again and again,
  * with short pauses, until it loses the CPU. (Four threads on two CPUs: 1.1 ms
- * per stop instead of 3.2.)
+ * per stop instead of 3.2.) One that is mostly in forbidden code is stopped
+ * only when a sample has shown it outside.
  */
 static enum attempt stay_with(struct search *search, const struct ranked *ranked,
                               struct fault *fault)
 {
     struct injection *injection = search->injection;
+    const struct stop_record *record = stops_of(injection->stops, ranked->thread.tid);
+    enum attempt result = ATTEMPT_UNSAFE;
 
     search->stopped = true;
-    enum attempt result = attempt_thread(injection, ranked, fault);
-    for (unsigned stops = 1; result == ATTEMPT_UNSAFE && stops < STAY; stops++) {
-        if (!is_on_cpu(injection) || bounds_hold(injection->summary.rejected.proof) ||
-            is_in_debt(search) || deadline_interrupted(injection->env.deadline) ||
-            is_out_of_time(search))
+    for (unsigned stops = 0; result == ATTEMPT_UNSAFE && stops < STAY; stops++) {
+        if (stops > 0 && is_to_be_left(search))
             break;
-        pause_randomly(search);
+        injection->sought = stops_are_in_code(record);
+        if (injection->sought && !outside_await(&search->outside, injection, record->tid))
+            break;
+        if (stops > 0 && !injection->sought)
+            pause_randomly(search);
         result = attempt_thread(injection, ranked, fault);
+        if (result == ATTEMPT_UNSAFE)
+            outside_rest(&search->outside);
     }
     return result;
 }
@@ -463,6 +481,7 @@ fault_code acquire_thread(struct injection *injection, struct fault *fault)
         rc = await_candidates(&search, fault);
     if (rc == FAULT_NONE)
         rc = find_safe_point(&search, fault);
+    outside_end(&search.outside);
     candidates_free(&search.candidates);
     unwinder_free(injection->unwinder);
     injection->unwinder = NULL;

@@ -128,6 +128,7 @@ struct injection {
     unsigned filters_max;      /* seccomp filters that a usable thread may have at most */
     bool own_known;            /* own has been read */
     struct proc_status own;    /* of the stopped thread, read after its stop */
+    bool sought;               /* a sample has shown that thread outside of forbidden code */
     bool seasoned;             /* the thread that is tried has certainly allocated before */
     struct cpu_follow *follow; /* while calls are intercepted */
     struct unwinder *unwinder; /* during the search for a thread */

@@ -10,6 +10,7 @@ enum {
     SIDE_NS = 20000, /* what a stop costs a thread besides: it loses its CPU and its caches */
     UNPROVEN_ENOUGH = 8,
     UNPROVEN_NS = 3000000000,
+    IN_CODE_ENOUGH = 32,
     IDENTICAL_NS = 1000000, /* pause after identical results; doubles with each */
     IDENTICAL_DOUBLINGS = 9,
 };
@@ -131,10 +132,25 @@ void stops_note(struct stop_record *record, const struct evidence *evidence, rem
         record->unproven = record->identical = 0;
 }
 
+bool stops_are_in_code(const struct stop_record *record)
+{
+    return record->stops >= IN_CODE_ENOUGH && record->in_code >= record->stops / 2;
+}
+
+/*
+ * A thread that is mostly in forbidden code is stopped only where it is outside
+ * (inject/outside.h). So if few of its results are unproven, most stops have come too late.
+ */
+static bool is_enough(const struct stop_record *record)
+{
+    return record->unproven >= UNPROVEN_ENOUGH &&
+           (!stops_are_in_code(record) || record->unproven >= record->stops / 4);
+}
+
 bool stops_is_unprovable(const struct stop_record *record)
 {
     return record->unproven && clock_now() - record->unproven_since >= UNPROVEN_NS &&
-           (record->unproven >= UNPROVEN_ENOUGH || record->unchanged);
+           (is_enough(record) || record->unchanged);
 }
 
 /* ---- what they cost ---- */
@@ -159,6 +175,12 @@ void stops_charge(struct stops *stops, struct stop_record *record, uint64_t ns, 
     if (stops->credit_ns > 0 && work < ns)
         ns = work;
     stops->credit_ns -= (int64_t)(ns < CHARGE_MAX_NS ? ns : CHARGE_MAX_NS) + SIDE_NS;
+}
+
+void stops_charge_ns(struct stops *stops, uint64_t ns)
+{
+    renew_credit(stops);
+    stops->credit_ns -= (int64_t)ns;
 }
 
 uint64_t stops_until_credit(struct stops *stops)

@@ -108,6 +108,27 @@ static void test_unprovable(void)
     CHECK(!stops_is_unprovable(record)); /* it begins again */
 }
 
+/* A few unproven stops say little of a thread that is elsewhere nearly always. */
+static void test_mostly_in_code(void)
+{
+    struct stop_record *record = stopped_once(100, &code);
+
+    for (int i = 1; i < 31; i++)
+        stops_note(record, &code, PC, SP, -1);
+    CHECK(!stops_are_in_code(record));
+    stops_note(record, &frame, PC, SP, -1);
+    CHECK(record->stops == 32 && stops_are_in_code(record));
+    for (int i = 0; i < 9; i++)
+        stops_note(record, &words, PC, SP, -1);
+    age(record, 10);
+    CHECK(record->unproven == 9 && !stops_is_unprovable(record));
+    stops_note(record, &words, PC, SP, -1);
+    CHECK(record->stops == 42 && record->unproven == 10 && stops_is_unprovable(record));
+    for (int i = 0; i < 23; i++)
+        stops_note(record, &frame, PC, SP, -1);
+    CHECK(record->in_code == 31 && !stops_are_in_code(record) && stops_is_unprovable(record));
+}
+
 /* Not a moment of bad luck. */
 static void test_takes_seconds(void)
 {
@@ -168,6 +189,9 @@ static void test_credit(void)
     CHECK(until > SECOND_NS / 2 && until < 2ull * SECOND_NS && record->stops_there == 605);
     stops.credit_at -= 3600ull * SECOND_NS;
     CHECK(stops_until_credit(&stops) == 0 && stops.credit_ns == 30000000);
+    stops_charge_ns(&stops, 31000000); /* of samples: also at once */
+    until = stops_until_credit(&stops);
+    CHECK(until > 90000000 && until <= 100000000 && record->stops_there == 605);
 }
 
 int main(void)
@@ -177,6 +201,7 @@ int main(void)
     test_unchanged();
     test_not_known();
     test_unprovable();
+    test_mostly_in_code();
     test_takes_seconds();
     test_growing_pauses();
     test_credit();
