@@ -87,7 +87,9 @@ static fault_code forbid_function(struct plan *plan, const struct symbol *symbol
  * Functions in which a thread holds, or is about to hold, every lock of the
  * allocator, or in which it shares its memory with a child that has not yet
  * called exec; and those in which a thread ends, for a static program without
- * call frame information (local symbols: not exported by libraries).
+ * call frame information (local symbols: not exported by libraries). And those of
+ * the C library's own allocator, beside which a program may have another: the first
+ * call of a thread into that one may allocate here (pthread_setspecific).
  */
 static const char *const libc_forbidden[] = {
     "fork",
@@ -106,6 +108,16 @@ static const char *const libc_forbidden[] = {
     "__nptl_deallocate_tsd",
     "__call_tls_dtors",
     "__pthread_tsd_run_dtors",
+    "malloc",
+    "calloc",
+    "realloc",
+    "free",
+    "memalign",
+    "posix_memalign",
+    "aligned_alloc",
+    "valloc",
+    "pvalloc",
+    "malloc_trim",
 };
 
 /* The definitions of one of these names in a module. */
@@ -147,6 +159,45 @@ static fault_code forbid_names(struct plan *plan, const struct module *module,
     return definitions.rc;
 }
 
+static bool defines_function(const struct image *image, const struct module *module,
+                             const char *name, struct symbol *function)
+{
+    return image_symbol(image, name, function) && in_module_code(module, function);
+}
+
+/* The end of the last function before malloc that a C library exports. */
+struct before_malloc {
+    remote_addr malloc, end;
+};
+
+static bool visit_before(void *ctx, const char *name, const struct symbol *symbol)
+{
+    struct before_malloc *before = ctx;
+    remote_addr end = symbol->address + symbol->size;
+
+    /* It is one of malloc.o, which glibc exports to old programs. */
+    if (end <= before->malloc && end > before->end && strcmp(name, "__default_morecore") != 0)
+        before->end = end;
+    return true;
+}
+
+/*
+ * Forbids the static functions of malloc.o, which are before malloc: since glibc 2.42
+ * free jumps to some of them, so that no return address leads back into it.
+ */
+static fault_code forbid_before_malloc(struct plan *plan, const struct module *libc,
+                                       const struct image *image, struct fault *fault)
+{
+    struct before_malloc before = {.end = libc->exec_start};
+    struct symbol function;
+
+    if (!defines_function(image, libc, "malloc", &function))
+        return FAULT_NONE;
+    before.malloc = function.address;
+    image_symbols_ending(image, "", visit_before, &before);
+    return plan_forbid(plan, before.end, before.malloc, "malloc", fault);
+}
+
 /* The functions of the C library in a statically linked program: all in one .symtab. */
 struct static_names {
     struct plan *plan;
@@ -175,6 +226,16 @@ static const struct name_pattern static_patterns[] = {
     NAME_IS("__nptl_deallocate_tsd"),
     NAME_IS("__call_tls_dtors"),
     NAME_IS("__pthread_tsd_run_dtors"),
+    NAME_IS("malloc"),
+    NAME_IS("calloc"),
+    NAME_IS("realloc"),
+    NAME_IS("free"),
+    NAME_IS("memalign"),
+    NAME_IS("posix_memalign"),
+    NAME_IS("aligned_alloc"),
+    NAME_IS("valloc"),
+    NAME_IS("pvalloc"),
+    NAME_IS("malloc_trim"),
 };
 
 static const struct name_query static_query = {.patterns = static_patterns,
@@ -265,12 +326,6 @@ static bool opens_code(const struct module *module, struct memory *memory, struc
 {
     return module->exec_start != module->exec_end && module->inode != 0 &&
            image_open(image, memory, module->start);
-}
-
-static bool defines_function(const struct image *image, const struct module *module,
-                             const char *name, struct symbol *function)
-{
-    return image_symbol(image, name, function) && in_module_code(module, function);
 }
 
 /* Returns the first module whose code defines both functions; NULL: none exports them. */
@@ -376,6 +431,7 @@ static fault_code plan_dynamic(struct plan *plan, const struct modules *modules,
     plan->setcancelstate = libc_function(modules, libc, &image, "pthread_setcancelstate");
     plan->setcanceltype = libc_function(modules, libc, &image, "pthread_setcanceltype");
     find_gadgets(plan, libc, &image, memory);
+    rc = forbid_before_malloc(plan, libc, &image, fault);
     for (size_t i = 0; i < modules->count && rc == FAULT_NONE; i++) {
         rc = learn_module(plan, &modules->list[i], memory, fault);
         if (rc == FAULT_NONE)

@@ -161,6 +161,10 @@ static fault_code make_plan(struct attachment *attachment, struct fault *fault)
     if (rc == FAULT_NONE)
         rc = code_forbid(&attachment->instance, &attachment->plan, &attachment->target,
                          &attachment->memory, fault);
+    for (size_t i = 0; i < attachment->instances.count && rc == FAULT_NONE; i++)
+        if (i != attachment->instances.chosen)
+            rc = code_forbid(&attachment->instances.list[i], &attachment->plan, &attachment->target,
+                             &attachment->memory, fault);
     plan_seal(&attachment->plan);
     attachment->planned = rc == FAULT_NONE;
     return unless_refused(attachment, rc, fault);

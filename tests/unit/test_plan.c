@@ -72,8 +72,9 @@ static void test_sigreturn_is_restorer(void)
 
 static void test_forbidden(void)
 {
-    static const char *const names[] = {"fork",    "vfork",        "pthread_create", "dlopen",
-                                        "dlclose", "pthread_exit", "posix_spawn"};
+    static const char *const names[] = {
+        "fork",        "vfork",  "pthread_create", "dlopen",  "dlclose", "pthread_exit",
+        "posix_spawn", "malloc", "calloc",         "realloc", "free"};
 
     for (size_t i = 0; i < ARRAY_LEN(names); i++) {
         remote_addr addr = address_of(names[i]);
