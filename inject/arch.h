@@ -143,8 +143,11 @@ long arch_syscall_nr(const arch_regs *regs);
 bool arch_restarts(const arch_regs *regs);
 /* True if it would be restarted by restart_syscall(2), with the remaining time. */
 bool arch_restarts_by_block(const arch_regs *regs);
-/* True if it returned EINTR only because of the stop, and repeating it makes no difference. */
-bool arch_eintr_by_stop(const arch_regs *regs);
+/*
+ * True if it returned EINTR only because of the stop, and repeating it makes no difference. The
+ * thread is stopped.
+ */
+bool arch_eintr_by_stop(struct session *session, const arch_regs *regs);
 /* True if the result means that the kernel will restart the system call. */
 bool arch_is_restart(int64_t result);
 /*

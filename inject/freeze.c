@@ -149,7 +149,7 @@ static void undo_eintr(struct session *session)
     arch_regs regs;
 
     if ((session->state != SESSION_EVENT && session->state != SESSION_SIGNAL) ||
-        !arch_get_regs(session, &regs) || !arch_eintr_by_stop(&regs))
+        !arch_get_regs(session, &regs) || !arch_eintr_by_stop(session, &regs))
         return;
     arch_repeat_unless_handled(&regs);
     (void)arch_set_regs(session, &regs);

@@ -2,6 +2,7 @@
 #include "inject/arch.h"
 
 #include <errno.h>
+#include <linux/audit.h>
 #include <string.h>
 #include <sys/syscall.h>
 
@@ -71,6 +72,26 @@ static const uint16_t made_again[] = {
     SYS_utimensat,
 };
 
+/*
+ * The first block of those by their numbers in the i386 table, which int $0x80 uses
+ * (arch/x86/entry/syscalls/syscall_32.tbl): epoll_wait, epoll_pwait, epoll_pwait2,
+ * rt_sigtimedwait, rt_sigtimedwait_time64, ipc, semtimedop_time64, io_getevents,
+ * io_pgetevents, io_pgetevents_time64, io_uring_enter, socketcall, recvfrom, recvmsg,
+ * recvmmsg, recvmmsg_time64, sendto, sendmsg, sendmmsg, accept4, connect, read, readv,
+ * write, writev, preadv2, pwritev2.
+ */
+static const uint16_t made_again_i386[] = {256, 319, 441, 177, 421, 117, 420, 247, 385,
+                                           416, 426, 102, 371, 372, 337, 417, 369, 370,
+                                           345, 364, 362, 3,   145, 4,   146, 378, 379};
+
+/* True if the system call was made by int $0x80; false also before Linux 5.3. */
+static bool is_i386_call(struct session *session)
+{
+    struct __ptrace_syscall_info info;
+
+    return session_syscall_info(session, &info) && info.arch == AUDIT_ARCH_I386;
+}
+
 static bool is_in(const uint16_t *list, size_t count, long nr)
 {
     for (size_t i = 0; i < count; i++)
@@ -79,10 +100,15 @@ static bool is_in(const uint16_t *list, size_t count, long nr)
     return false;
 }
 
-bool arch_eintr_by_stop(const arch_regs *regs)
+bool arch_eintr_by_stop(struct session *session, const arch_regs *regs)
 {
-    return syscall_error(regs) == EINTR &&
-           is_in(made_again, ARRAY_LEN(made_again), arch_syscall_nr(regs));
+    long nr = arch_syscall_nr(regs);
+
+    if (syscall_error(regs) != EINTR)
+        return false;
+    if (is_i386_call(session))
+        return is_in(made_again_i386, ARRAY_LEN(made_again_i386), nr);
+    return is_in(made_again, ARRAY_LEN(made_again), nr);
 }
 
 /*
@@ -117,14 +143,22 @@ bool arch_uses_restart_block(uint64_t nr)
            nr == SYS_restart_syscall;
 }
 
+/* Number 0 is restart_syscall in the i386 table, and read(2) is not restarted by a block. */
 bool arch_is_restarted(const arch_regs *regs)
 {
-    return regs->orig_rax == SYS_restart_syscall;
+    return regs->orig_rax == SYS_restart_syscall ||
+           (regs->orig_rax == 0 && arch_restarts_by_block(regs));
 }
 
+/* Each number of the i386 table belongs to another call in that of x86-64, which is none of these.
+ */
 void arch_name_restarted(arch_regs *regs, long nr)
 {
-    if (nr == SYS_poll || nr == SYS_nanosleep || nr == SYS_clock_nanosleep || nr == SYS_futex)
+    static const uint16_t by_block[] = {SYS_poll, SYS_nanosleep, SYS_clock_nanosleep, SYS_futex},
+                          by_block_i386[] = {168, 162, 267, 407, 240, 422}; /* and for time64 */
+
+    if (is_in(by_block, ARRAY_LEN(by_block), nr) ||
+        (regs->orig_rax == 0 && is_in(by_block_i386, ARRAY_LEN(by_block_i386), nr)))
         regs->orig_rax = (unsigned long long)nr;
 }
 

@@ -10,6 +10,10 @@
 /* include/linux/errno.h */
 enum { ERESTARTSYS = 512, ERESTARTNOINTR, ERESTARTNOHAND, ENOIOCTLCMD, ERESTART_RESTARTBLOCK };
 
+/* A stop of no thread: the kernel does not say which table its number is of. */
+static struct gate gate;
+static struct session unasked = {.gate = &gate, .tid = -1, .state = SESSION_EVENT};
+
 static arch_regs stopped(long nr, int64_t result)
 {
     arch_regs regs;
@@ -46,7 +50,7 @@ static void test_restarts(void)
         CHECK(arch_restarts_by_block(&in_call) == rows[i].by_block);
         outside.orig_rax = (unsigned long long)-1; /* rax is a value of the program's own */
         CHECK(!arch_restarts(&outside) && !arch_restarts_by_block(&outside));
-        CHECK(!arch_eintr_by_stop(&outside));
+        CHECK(!arch_eintr_by_stop(&unasked, &outside));
     }
 }
 
@@ -55,7 +59,8 @@ static void test_smallest_result(void)
 {
     arch_regs regs = stopped(SYS_lseek, INT64_MIN);
 
-    CHECK(!arch_restarts(&regs) && !arch_restarts_by_block(&regs) && !arch_eintr_by_stop(&regs));
+    CHECK(!arch_restarts(&regs) && !arch_restarts_by_block(&regs) &&
+          !arch_eintr_by_stop(&unasked, &regs));
 }
 
 static void test_system_call_zero(void)
@@ -96,14 +101,14 @@ static void test_eintr(void)
 
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
         arch_regs regs = stopped(rows[i].nr, -EINTR);
-        if (!CHECK(arch_eintr_by_stop(&regs) == rows[i].by_stop))
+        if (!CHECK(arch_eintr_by_stop(&unasked, &regs) == rows[i].by_stop))
             fprintf(stderr, "  system call %ld\n", rows[i].nr);
         regs = stopped(rows[i].nr, -EAGAIN);
-        CHECK(!arch_eintr_by_stop(&regs));
+        CHECK(!arch_eintr_by_stop(&unasked, &regs));
         regs = stopped(rows[i].nr, 4);
-        CHECK(!arch_eintr_by_stop(&regs));
+        CHECK(!arch_eintr_by_stop(&unasked, &regs));
         regs = stopped(rows[i].nr + (1l << 32), -EINTR);
-        CHECK(!arch_eintr_by_stop(&regs));
+        CHECK(!arch_eintr_by_stop(&unasked, &regs));
     }
 }
 
@@ -152,6 +157,12 @@ static void test_name_restarted(void)
     const arch_regs other = stopped(SYS_read, -EINTR);
 
     CHECK(!arch_is_restarted(&other));
+    arch_regs i386 = stopped(0, -ERESTART_RESTARTBLOCK); /* by int $0x80 */
+    CHECK(arch_is_restarted(&i386));
+    arch_name_restarted(&i386, SYS_read);
+    CHECK(i386.orig_rax == 0);
+    arch_name_restarted(&i386, 162);
+    CHECK(i386.orig_rax == 162);
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
         arch_regs regs = stopped(SYS_restart_syscall, -EINTR);
         CHECK(arch_is_restarted(&regs));
