@@ -3,7 +3,7 @@
 #include <fcntl.h>
 #include <sys/file.h>
 
-enum { TRIES = 1000, TRY_NS = 1000000 };
+enum { TRIES = 5000, TRY_NS = 1000000 }; /* a run holds it for milliseconds, or while it dumps */
 
 void peers_open(struct peers *peers, const struct target *target)
 {

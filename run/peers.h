@@ -37,7 +37,7 @@ bool peers_sample(const struct target *target);
 
 /*
  * Between the two, no other run reads marks or prof.active and acts on them. may_wait: for
- * up to a second until another run has left; false while a thread is stopped. True if the
+ * up to five seconds until another run has left; false while a thread is stopped. True if the
  * caller has to leave; false if it is entered already, or without success: then it goes on
  * all the same, as a run that hangs must not stop the others.
  */
