@@ -15,7 +15,7 @@ struct proc_stat {
     char comm[64]; /* as in the kernel: may have blanks, parentheses, control characters */
     char state;    /* R S D T t Z X I */
     int ppid;
-    unsigned flags;     /* PF_*; PF_KTHREAD 0x00200000 */
+    unsigned flags;      /* PF_*; PF_KTHREAD 0x00200000 */
     uint64_t cpu_ticks;  /* utime + stime, clock ticks */
     uint64_t user_ticks; /* utime */
     uint64_t start; /* starttime, clock ticks since boot: with the pid it identifies a process */
