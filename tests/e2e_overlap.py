@@ -4,6 +4,7 @@ is over, prof.active is false everywhere, and nobody's sampling ended early."""
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 
@@ -30,13 +31,16 @@ class Family:
     def __init__(self, test, version="5.3.0", user=None):
         self.directory = test.directory()
         report = os.path.join(self.directory, "report")
+        program = os.path.join(lib.VICTIMS, "forker")
         with open(report, "wb") as file:
             file.truncate(4096)
         if user:
             os.chmod(self.directory, 0o755)
             os.chown(report, user, user)
-        argv, env = releases.command(
-            version, [os.path.join(lib.VICTIMS, "forker"), report, "asked"])
+            program = shutil.copy(program, self.directory)
+        argv, env = releases.command(version, [program, report, "asked"])
+        if user:  # that user may not be able to read the directories of the others
+            env["LD_PRELOAD"] = shutil.copy(env["LD_PRELOAD"], self.directory)
         self.process = test.process(
             argv, env=lib.tool_environment(dict(env, MALLOC_CONF=ACTIVE % "false")),
             cwd=self.directory, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
@@ -58,10 +62,10 @@ class TestCase(allocators.TestCase, WatchTest):
     def assert_active(self, wanted, *pids):
         self.assertEqual({pid: self.active(pid) for pid in pids}, dict.fromkeys(pids, wanted))
 
-    def begin(self, pid, verb, *words, **options):
+    def begin(self, pid, verb, *words, tool=lib.TOOL, **options):
         """Starts the tool; returns when it samples."""
         tool = self.process(
-            [lib.TOOL, verb, str(pid), "-v", *words], stdin=subprocess.DEVNULL,
+            [tool, verb, str(pid), "-v", *words], stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=self.directory(),
             env=lib.tool_environment(), **options)
         tool.said = b""
@@ -151,7 +155,8 @@ class Children(TestCase):
         """One that may not be read is named, with the command."""
         lib.require_root()
         family = Family(self, user=NOBODY)
-        tool = self.begin(family.pid, *VERBS[0], user=NOBODY, group=NOBODY, extra_groups=[])
+        tool = self.begin(family.pid, *VERBS[0], tool=shutil.copy(lib.TOOL, family.directory),
+                          user=NOBODY, group=NOBODY, extra_groups=[])
         good, hidden = family.fork(), family.fork("d")
         _, said = self.end(tool)
         self.assert_active(False, family.pid, good)
@@ -299,7 +304,7 @@ class Watch(TestCase):
         for _ in range(2):
             self.assert_ran(lib.run_tool("off", grower.pid))
             self.assertTrue(lib.wait_until(lambda: self.active(grower.pid), PATIENCE))
-        self.assertEqual([event["count"] for event in watch.wait_for("restored")], [1])
+        self.assertEqual(watch.wait_for("restored")[0]["count"], 1)
         grower.grow(60)
         self.assertFalse(watch.wait_for("profile")[0]["empty"])
         self.assertEqual(watch.end(), lib.INTERRUPTED)
@@ -318,7 +323,7 @@ class Watch(TestCase):
 
     def test_by_call(self):
         """Where only a call shows it, each profile restores it for the next one."""
-        grower, watch = self.watched("--when", "rss>20M", "--cooldown", "1ms", "--max", "50",
+        grower, watch = self.watched("--when", "rss>20M", "--cooldown", "1ms", "--max", "1000000",
                                      "--call")
         self.assert_ran(lib.run_tool("off", grower.pid))
         grower.grow(30)
@@ -327,7 +332,7 @@ class Watch(TestCase):
         grower.grow(10)
         self.assertTrue(lib.wait_until(
             lambda: not watch.events("profile")[-1]["empty"], PATIENCE))
-        self.assertIn(watch.end(), (lib.INTERRUPTED, lib.OK))
+        self.assertEqual(watch.end(), lib.INTERRUPTED)
         self.assert_active(False, grower.pid)
 
     def test_other_mount_of_proc(self):
