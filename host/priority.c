@@ -27,6 +27,20 @@ void priority_hurry(const struct priority *priority, bool on)
                                  on ? &lowest : &ordinary);
 }
 
+void priority_above(struct priority *priority, pid_t tid)
+{
+    int policy = sched_getscheduler(tid) & ~SCHED_RESET_ON_FORK;
+    struct sched_param param;
+
+    *priority = (struct priority){.ordinary = false};
+    if ((policy != SCHED_FIFO && policy != SCHED_RR) || sched_getparam(tid, &param) ||
+        sched_getscheduler(0) != SCHED_OTHER)
+        return;
+    if (param.sched_priority < sched_get_priority_max(SCHED_FIFO))
+        param.sched_priority++;
+    priority->ordinary = sched_setscheduler(0, SCHED_FIFO | SCHED_RESET_ON_FORK, &param) == 0;
+}
+
 void priority_restore(struct priority *priority)
 {
     priority_hurry(priority, false);

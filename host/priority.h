@@ -5,10 +5,11 @@
 #pragma once
 
 #include <stdbool.h>
+#include <sys/types.h>
 
 struct priority {
     int nice;             /* the former nice value */
-    bool ordinary, first; /* of SCHED_OTHER; it has the lowest nice value now */
+    bool ordinary, first; /* it was of SCHED_OTHER; it has the lowest nice value now */
 };
 
 /*
@@ -24,6 +25,14 @@ void priority_raise(struct priority *priority);
  * resumes would take its CPU.
  */
 void priority_hurry(const struct priority *priority, bool on);
+
+/*
+ * Before a real-time thread (SCHED_FIFO, SCHED_RR) is stopped: makes the calling thread a
+ * real-time thread of the next priority. Otherwise other threads of that priority, which wait for
+ * the CPU of the stopped one, would run for as long as they like while it waits for the tool. Has
+ * no effect if the thread tid is none, or where that is not permitted (CAP_SYS_NICE).
+ */
+void priority_above(struct priority *priority, pid_t tid);
 
 /* Restores the former priority; idempotent. */
 void priority_restore(struct priority *priority);

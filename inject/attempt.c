@@ -368,6 +368,7 @@ static enum attempt try_thread(struct injection *injection, const struct thread 
 
     injection->summary.attempts++;
     injection->judged = false;
+    priority_above(&injection->priority, thread->tid);
     rc = session_seize(session, env->target, thread->tid, env->gate, fault);
     if (rc == FAULT_NONE)
         rc = session_interrupt(session, fault);
@@ -383,6 +384,7 @@ static enum attempt try_thread(struct injection *injection, const struct thread 
                               : lost_thread(injection, thread, rc, fault);
     if (result != ATTEMPT_SAFE) {
         resume_untouched(injection);
+        priority_restore(&injection->priority);
         charge_stop(injection, cpu_ns);
         env->memory->stopped_tid = 0;
         return result;

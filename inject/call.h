@@ -16,6 +16,7 @@
 
 #include "attach/deadline.h"
 #include "attach/threads.h"
+#include "host/priority.h"
 #include "inject/plan.h"
 #include "inject/safepoint.h"
 #include "inject/stops.h"
@@ -121,7 +122,8 @@ enum injection_stage {
 struct injection {
     struct injection_env env;
     struct session session;
-    uint64_t denied_since; /* CLOCK_MONOTONIC ns of the first unexplained EPERM; 0: none */
+    struct priority priority; /* the tool's, until the thread is resumed */
+    uint64_t denied_since;    /* CLOCK_MONOTONIC ns of the first unexplained EPERM; 0: none */
     bool unwinder_tried;
     bool may_idle;             /* cpu_follow_may_idle, for the tool while calls are intercepted */
     bool looks;                /* no calls will be made: restrictions on calls do not matter */
