@@ -375,11 +375,11 @@ class Names(lib.TestCase):
 class Hooked(lib.TestCase):
     """An application's own hook for finished dumps (tests/victims/hooked.c)."""
 
-    def start(self, *words):
+    def start(self, *words, sample=10):
         directory = self.directory()
         self.log = os.path.join(directory, "log")
         program = os.path.join(lib.VICTIMS, "hooked")
-        conf = lib.malloc_conf(directory, 10).replace("prof_active:false", "prof_active:true")
+        conf = lib.malloc_conf(directory, sample).replace("prof_active:false", "prof_active:true")
         process = self.process(
             [program, self.log, *words], env=lib.tool_environment({"MALLOC_CONF": conf}), cwd=directory,
             stdin=subprocess.DEVNULL,
@@ -421,6 +421,20 @@ class Hooked(lib.TestCase):
         self.assertEqual(lib.read_text(self.log), "")
         line = self.assert_ran(lib.run_tool("mallctl", pid, "experimental.hooks.prof_dump")).text
         self.assertRegex(line, r" = 0x[0-9a-f]{6,}\n\Z")
+
+    def test_other_hooks_run_in_no_call(self):
+        """Every allocation is sampled; jemalloc's own in a call have no samples and no hooks."""
+        pid = self.start("others", sample=0)
+        self.assertTrue(lib.wait_until(lambda: "ready" in lib.read_text(self.log)))
+        told = lib.read_text(self.log)
+        self.assertIn("backtrace\n", told)
+        self.assertIn("allocation\n", told)
+        for words in (("dump",), ("dump", "--call", "-o", "-"), ("stats", "--full"), ("reset",),
+                      ("purge",), ("on", "--call"), ("leak", "--call", "-d", "100ms"),
+                      ("recent", "-d", "100ms"), ("mallctl", "thread.prof.name"),
+                      ("mallctl", "prof.gdump=true")):
+            self.assert_ran(lib.run_tool(words[0], pid, *words[1:]))
+        self.assertEqual(lib.read_text(self.log), told)
 
     def test_a_read_runs_no_hook(self):
         pid = self.start()
