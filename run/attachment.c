@@ -175,6 +175,7 @@ static void start_stall_guard(struct attachment *attachment)
 {
     const struct run_events *events = attachment->request.events;
     const struct stall_guard_case what = {.tid = &attachment->injection.summary.tid,
+                                          .held = &attachment->memory.stopped_tid,
                                           .stalled = events ? events->stalled : NULL,
                                           .ctx = events ? events->ctx : NULL};
 

@@ -15,7 +15,7 @@ enum {
     GRACE_NS = 1000000000,
     LOOK_NS = 200000000,
     LOOKS = 25,
-    LOOKS_FROZEN = 10,
+    LOOKS_STOPPED = 10,
     STACK_SIZE = 256 << 10,
 };
 
@@ -94,18 +94,30 @@ static _Noreturn void give_up(const struct stall_guard *stall_guard, long nr)
     _exit(what->stalled(what->ctx, &fault));
 }
 
+/* Returns in how many checks the call must have been the same; 0: it may last. */
+static int looks_enough(const struct stall_guard *stall_guard)
+{
+    const struct stall_guard_case *what = &stall_guard->what;
+
+    if (what->frozen || (what->held && *what->held))
+        return LOOKS_STOPPED;
+    return clock_now() >= stall_guard->at ? LOOKS : 0;
+}
+
 static void *guard_main(void *arg)
 {
     struct stall_guard *stall_guard = arg;
-    const int looks = stall_guard->what.frozen ? LOOKS_FROZEN : LOOKS;
-    char before[256] = "", now[256];
-    uint64_t at = stall_guard->at;
+    char before[256] = "", now[256] = "";
+    uint64_t at = stall_guard->what.held ? clock_now() + LOOK_NS : stall_guard->at;
 
     cpu_pin_end(&stall_guard->pin);
     for (int same = 0; !sleep_until(stall_guard, at); at = clock_now() + LOOK_NS) {
-        read_call(stall_guard, now, sizeof now);
+        int enough = looks_enough(stall_guard);
+        now[0] = '\0';
+        if (enough)
+            read_call(stall_guard, now, sizeof now);
         same = now[0] && strcmp(now, before) == 0 ? same + 1 : 0;
-        if (same == looks)
+        if (enough && same >= enough)
             give_up(stall_guard, strtol(now, NULL, 10));
         memcpy(before, now, sizeof before);
     }

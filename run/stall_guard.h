@@ -3,9 +3,10 @@
  *
  * A page or a file of the target may come from a process that does not answer:
  * userfaultfd(2), a FUSE or NFS server. A read of it waits in the kernel, and
- * only SIGKILL ends that wait. After the deadline a separate thread checks
- * whether the watched thread is in one such call for seconds, uninterruptibly;
- * if so, it reports that and ends the process. Long computations and waiting
+ * only SIGKILL ends that wait. After the deadline, and while a thread of the
+ * target is stopped, a separate thread checks whether the watched thread is in
+ * one such call for seconds, uninterruptibly; if so, it reports that and ends
+ * the process. Long computations and waiting
  * for the reader of the output are not ended.
  */
 #pragma once
@@ -20,7 +21,10 @@
 
 struct stall_guard_case {
     const volatile pid_t *tid; /* the thread that was stopped; NULL or 0: none */
-    bool frozen;               /* all threads are stopped: two seconds in one call are the limit */
+    /* The thread that is stopped now, which two seconds in one call are the limit for, also before
+     * the deadline; NULL or 0: none. */
+    const volatile pid_t *held;
+    bool frozen; /* all threads are stopped: the same limit */
     /*
      * Reports the fault and returns the exit status. The watched thread is in
      * the kernel then and holds no lock of the C library. NULL: no guard.

@@ -435,6 +435,18 @@ class Kernel(hostile.TestCase):
         self.assertIsNone(process.poll())
 
 
+    def test_stopped_no_longer_than_the_timeout(self):
+        """A stopped thread does not wait for the deadline if its memory does not come."""
+        lib.require_root()
+        process = self.hostile("--hooks", LD_PRELOAD=jemalloc_library(), MALLOC_CONF="narenas:1")
+        result = run_bounded("purge", process.pid, "--timeout", "12s")
+        self.assertEqual(result.code, lib.CALL_LATE, result)
+        self.assertIn("do not respond", result.err)
+        self.assertLess(result.seconds, 12)
+        self.assert_untraced(process)
+        self.assertIsNone(process.poll())
+
+
 class Ends(hostile.TestCase):
     """A target that ends, or becomes another program, at the worst moment."""
 
