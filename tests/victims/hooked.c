@@ -100,8 +100,9 @@ int main(int argc, char **argv)
     log_fd = open(argv[1], O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
     if (log_fd < 0)
         return 2;
-    if (argc == 3 ? set_others()
-                  : mallctl("experimental.hooks.prof_dump", NULL, NULL, &hook, sizeof hook) != 0)
+    if (argc == 3 && !killed
+            ? set_others()
+            : mallctl("experimental.hooks.prof_dump", NULL, NULL, &hook, sizeof hook) != 0)
         return 77;
     for (int i = 0; i < 5000; i++) {
         char *block = malloc(100); /* content for a profile */
