@@ -196,6 +196,18 @@ bool session_set_regset(struct session *session, unsigned type, const void *buf,
            0;
 }
 
+bool session_peek_register(struct session *session, size_t offset, uint64_t *value)
+{
+    assert(is_stopped(session));
+    return gate_ptrace(session->gate, PTRACE_PEEKUSER, session->tid, offset, as_word(value)) == 0;
+}
+
+bool session_poke_register(struct session *session, size_t offset, uint64_t value)
+{
+    assert(is_stopped(session));
+    return gate_ptrace(session->gate, PTRACE_POKEUSER, session->tid, offset, value) == 0;
+}
+
 bool session_get_sigmask(struct session *session, uint64_t *mask)
 {
     assert(is_stopped(session));

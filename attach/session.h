@@ -64,6 +64,10 @@ void session_detach(struct session *session);
 bool session_get_regset(struct session *session, unsigned type, void *buf, size_t *len);
 bool session_set_regset(struct session *session, unsigned type, const void *buf, size_t len);
 
+/* Access one register, at its offset in struct user (sys/user.h). False with errno. */
+bool session_peek_register(struct session *session, size_t offset, uint64_t *value);
+bool session_poke_register(struct session *session, size_t offset, uint64_t value);
+
 /*
  * The blocked signals, bit n-1 for signal n: during ppoll(2) and the like the real
  * mask, not the temporary one.

@@ -15,8 +15,9 @@ static bool take_field(struct cursor *c, uint64_t *out)
  * are 0 for readers who may not trace the process (fs/proc/array.c, do_task_stat). comm
  * may contain ") ", so it ends at the last ')' of the line.
  */
-enum { STAT_PPID = 4, STAT_FLAGS = 9, STAT_UTIME = 14, STAT_STIME = 15, STAT_START = 22 };
-enum { STAT_STACK = 28, STAT_PROCESSOR = 39, STAT_ENV_START = 50, STAT_ENV_END = 51 };
+enum { STAT_PPID = 4, STAT_FLAGS = 9, STAT_UTIME = 14, STAT_STIME = 15, STAT_THREADS = 20 };
+enum { STAT_START = 22, STAT_STACK = 28, STAT_PROCESSOR = 39, STAT_ENV_START = 50 };
+enum { STAT_ENV_END = 51 };
 
 static void stat_store(struct proc_stat *out, int field, uint64_t value)
 {
@@ -33,6 +34,9 @@ static void stat_store(struct proc_stat *out, int field, uint64_t value)
         break;
     case STAT_STIME:
         out->cpu_ticks += value;
+        break;
+    case STAT_THREADS:
+        out->threads = value;
         break;
     case STAT_START:
         out->start = value;

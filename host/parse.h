@@ -18,6 +18,7 @@ struct proc_stat {
     unsigned flags;      /* PF_*; PF_KTHREAD 0x00200000 */
     uint64_t cpu_ticks;  /* utime + stime, clock ticks */
     uint64_t user_ticks; /* utime */
+    uint64_t threads;    /* num_threads: of its process, with those that are ending */
     uint64_t start; /* starttime, clock ticks since boot: with the pid it identifies a process */
     int cpu;        /* the CPU that it last ran on */
     remote_addr stack_start; /* of the first thread at the exec; 0: not shown, or no memory */

@@ -148,6 +148,8 @@ bool arch_restarts_by_block(const arch_regs *regs);
  * thread is stopped.
  */
 bool arch_eintr_by_stop(struct session *session, const arch_regs *regs);
+/* True if a stop may end this system call so. */
+bool arch_may_end_by_stop(long nr);
 /* True if the result means that the kernel will restart the system call. */
 bool arch_is_restart(int64_t result);
 /*
@@ -180,11 +182,12 @@ bool arch_is_syscall(const unsigned char code[ARCH_SYSCALL_LEN]);
  */
 void arch_take_back_restart(arch_regs *regs);
 /*
- * For a call that returned EINTR, at an event stop or before the delivery of a
- * signal: leaves the choice to the kernel, which repeats the call, or lets it return
- * EINTR if a signal handler runs when the thread is resumed.
+ * For a thread at an event stop or before the delivery of a signal: if its call
+ * returned EINTR only because of the stop, leaves the choice to the kernel, which
+ * repeats the call, or lets it return EINTR if a signal handler runs when the thread
+ * is resumed.
  */
-void arch_repeat_unless_handled(arch_regs *regs);
+void arch_repeat_unless_handled(struct session *session);
 /* Sets the registers so that the system call is repeated from user space. */
 void arch_rewind(arch_regs *regs);
 

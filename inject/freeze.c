@@ -14,72 +14,42 @@ enum {
     LOOK_PAUSE_NS = 2000000,
     STOPPABLE_NS = 1000000000, /* how long to wait, without a stop, until all can be stopped */
     STOP_NS = 1000000000,      /* from the first interrupt to the stop of the last thread */
+    STALL_NS = 1000000,        /* for the stop of one thread: it waits for a CPU */
 };
 
 /* ---- before the first stop ---- */
 
 /*
  * Returns why the thread cannot be stopped now: it would not stop in time, or the
- * stop would end a call that cannot be repeated. NULL: it can.
+ * stop would end a call that cannot be repeated. NULL: it can, and *kind is set.
  */
-static const char *cannot_stop(const struct thread *thread, const struct target *target)
+static const char *classify(const struct thread *thread, const struct target *target,
+                            enum freeze_kind *kind)
 {
     struct proc_syscall now;
 
+    *kind = FREEZE_RUNS;
     if (thread->state == 'D')
         return "is in an uninterruptible wait";
-    if (thread->state == 'S' && thread_read_syscall(thread, target, &now) && now.asleep &&
-        arch_bears_no_stop(now.nr))
-        return "waits in close(2), which the stop would end";
-    return NULL;
+    if (thread->state != 'S')
+        return NULL;
+    *kind = FREEZE_WAITS;
+    if (!thread_read_syscall(thread, target, &now) || !now.asleep)
+        return NULL;
+    if (!arch_may_end_by_stop(now.nr))
+        *kind = FREEZE_SLEEPS;
+    return arch_bears_no_stop(now.nr) ? "waits in close(2), which the stop would end" : NULL;
 }
 
-static fault_code look_at_threads(const struct freeze_env *env, const char **why, pid_t *tid,
-                                  struct fault *fault)
+/*
+ * True if the thread is one of the first `known` in the list. /proc shows them in the same order
+ * each time, so the first look is nearly always right.
+ */
+static bool knows_thread(struct freeze *freeze, size_t known, pid_t tid)
 {
-    struct threads threads;
-    fault_code rc = threads_list(&threads, env->target, fault);
-
-    *why = NULL;
-    if (rc != FAULT_NONE)
-        return rc;
-    for (size_t i = 0; i < threads.count && !*why; i++) {
-        *why = cannot_stop(&threads.list[i], env->target);
-        *tid = threads.list[i].tid;
-    }
-    threads_free(&threads);
-    return FAULT_NONE;
-}
-
-static fault_code await_stoppable(const struct freeze_env *env, struct fault *fault)
-{
-    const struct timespec pause = {0, LOOK_PAUSE_NS};
-    uint64_t until = clock_now() + STOPPABLE_NS;
-    const char *why;
-    pid_t tid = 0;
-
-    for (;;) {
-        fault_code rc = look_at_threads(env, &why, &tid, fault);
-        if (rc != FAULT_NONE || !why)
-            return rc;
-        if (deadline_interrupted(env->deadline))
-            return fault_set(fault, FAULT_INTERRUPTED, EINTR, "freeze", "%d", env->target->pid);
-        if (clock_now() > until || deadline_passed(env->deadline))
-            break;
-        nanosleep(&pause, NULL);
-    }
-    fault_set(fault, FAULT_NO_FREEZE, 0, "freeze", "thread %d %s", (int)tid, why);
-    return permit_explain(env->target, tid, fault);
-}
-
-/* ---- the stops ---- */
-
-/* /proc shows the threads in the same order each time, so the first look is nearly always right. */
-static bool is_seized(struct freeze *freeze, pid_t tid)
-{
-    for (size_t i = 0; i < freeze->count; i++) {
-        size_t at = (freeze->cursor + i) % freeze->count;
-        const struct session *session = &freeze->list[at];
+    for (size_t i = 0; i < known; i++) {
+        size_t at = (freeze->cursor + i) % known;
+        const struct session *session = &freeze->list[at].session;
         if (session->tid == tid && session->state != SESSION_LOST) {
             freeze->cursor = at + 1;
             return true;
@@ -88,7 +58,70 @@ static bool is_seized(struct freeze *freeze, pid_t tid)
     return false;
 }
 
-/* A thread that has ended is none to be stopped: the first one may be a zombie. */
+/* Sets *why and *tid to the first new thread that cannot be stopped now, if there is one. */
+static fault_code list_new(struct freeze *freeze, const char **why, pid_t *tid, struct fault *fault)
+{
+    const struct target *target = freeze->env.target;
+    const size_t known = freeze->count;
+    struct task_dir dir;
+    int err = task_dir_of_threads(&dir, target->proc, target->pid);
+    struct thread thread;
+
+    *why = NULL;
+    freeze->cursor = 0;
+    if (err)
+        return fault_set(fault, FAULT_GONE, -err, "list threads", "%d", target->pid);
+    while (freeze->count < THREADS_MAX && (thread.tid = task_dir_next(&dir))) {
+        struct freeze_thread new = {.session.tid = thread.tid};
+        if (knows_thread(freeze, known, thread.tid) || !thread_refresh(&thread, target))
+            continue;
+        if (!LIST_GROW(freeze->list, freeze->capacity, freeze->count)) {
+            task_dir_close(&dir);
+            return fault_set(fault, FAULT_INTERNAL, ENOMEM, "freeze", "%zu threads", freeze->count);
+        }
+        const char *cannot = classify(&thread, target, &new.kind);
+        if (cannot && !*why) {
+            *why = cannot;
+            *tid = thread.tid;
+        }
+        freeze->list[freeze->count++] = new;
+    }
+    task_dir_close(&dir);
+    return FAULT_NONE;
+}
+
+static fault_code refuse_freeze(const struct freeze_env *env, pid_t tid, const char *why,
+                                struct fault *fault)
+{
+    fault_set(fault, FAULT_NO_FREEZE, 0, "freeze", "thread %d %s", (int)tid, why);
+    return permit_explain(env->target, tid, fault);
+}
+
+static fault_code await_stoppable(struct freeze *freeze, struct fault *fault)
+{
+    const struct timespec pause = {0, LOOK_PAUSE_NS};
+    const struct freeze_env *env = &freeze->env;
+    uint64_t until = clock_now() + STOPPABLE_NS;
+    const char *why;
+    pid_t tid = 0;
+
+    for (;;) {
+        freeze->count = 0;
+        fault_code rc = list_new(freeze, &why, &tid, fault);
+        if (rc != FAULT_NONE || !why)
+            return rc;
+        freeze->count = 0;
+        if (deadline_interrupted(env->deadline))
+            return fault_set(fault, FAULT_INTERRUPTED, EINTR, "freeze", "%d", env->target->pid);
+        if (clock_now() > until || deadline_passed(env->deadline))
+            return refuse_freeze(env, tid, why, fault);
+        nanosleep(&pause, NULL);
+    }
+}
+
+/* ---- the stops ---- */
+
+/* A thread that has ended is none to be stopped. */
 static fault_code refused_thread(const struct freeze *freeze, pid_t tid, fault_code code,
                                  struct fault *fault)
 {
@@ -100,44 +133,27 @@ static fault_code refused_thread(const struct freeze *freeze, pid_t tid, fault_c
     return permit_explain(target, tid, fault);
 }
 
-static fault_code seize_thread(struct freeze *freeze, pid_t tid, struct fault *fault)
-{
-    fault_code rc;
-
-    if (!LIST_GROW(freeze->list, freeze->capacity, freeze->count))
-        return fault_set(fault, FAULT_INTERNAL, ENOMEM, "freeze", "%zu threads", freeze->count);
-    rc = session_seize(&freeze->list[freeze->count], freeze->env.target, tid, freeze->env.gate,
-                       fault);
-    if (rc != FAULT_NONE)
-        return refused_thread(freeze, tid, rc, fault);
-    freeze->count++;
-    return FAULT_NONE;
-}
-
 static fault_code seize_new(struct freeze *freeze, struct fault *fault)
 {
-    const struct target *target = freeze->env.target;
-    struct task_dir dir;
-    int err = task_dir_of_threads(&dir, target->proc, target->pid);
     fault_code rc = FAULT_NONE;
-    pid_t tid;
 
-    if (err)
-        return fault_set(fault, FAULT_GONE, -err, "list threads", "%d", target->pid);
-    freeze->cursor = 0;
-    while (rc == FAULT_NONE && freeze->count < THREADS_MAX && (tid = task_dir_next(&dir)))
-        if (!is_seized(freeze, tid))
-            rc = seize_thread(freeze, tid, fault);
-    task_dir_close(&dir);
+    for (size_t i = freeze->waited; i < freeze->count && rc == FAULT_NONE; i++) {
+        struct session *session = &freeze->list[i].session;
+        pid_t tid = session->tid;
+        rc = session_seize(session, freeze->env.target, tid, freeze->env.gate, fault);
+        if (rc != FAULT_NONE)
+            rc = refused_thread(freeze, tid, rc, fault);
+    }
     return rc;
 }
 
 /* A thread that ends before it stops needs no stop. */
-static void interrupt_thread(struct freeze *freeze, struct session *session)
+static void interrupt_thread(struct freeze *freeze, struct freeze_thread *thread)
 {
     if (!freeze->begun_at)
         freeze->begun_at = clock_now();
-    (void)session_interrupt(session, NULL);
+    if (!thread->session.stopped_at && thread->session.state == SESSION_RUNNING)
+        (void)session_interrupt(&thread->session, NULL);
 }
 
 /*
@@ -146,13 +162,8 @@ static void interrupt_thread(struct freeze *freeze, struct session *session)
  */
 static void undo_eintr(struct session *session)
 {
-    arch_regs regs;
-
-    if ((session->state != SESSION_EVENT && session->state != SESSION_SIGNAL) ||
-        !arch_get_regs(session, &regs) || !arch_eintr_by_stop(session, &regs))
-        return;
-    arch_repeat_unless_handled(&regs);
-    (void)arch_set_regs(session, &regs);
+    if (session->state == SESSION_EVENT || session->state == SESSION_SIGNAL)
+        arch_repeat_unless_handled(session);
 }
 
 static fault_code await_thread(struct freeze *freeze, struct session *session, struct fault *fault)
@@ -164,48 +175,82 @@ static fault_code await_thread(struct freeze *freeze, struct session *session, s
         soon.at = freeze->begun_at + STOP_NS;
     if (session->state == SESSION_RUNNING)
         rc = session_wait(session, &soon, fault);
-    if (rc == FAULT_NONE && deadline_passed(&soon))
-        rc = FAULT_NO_FREEZE;
-    if (rc != FAULT_NONE) {
-        fault_set(fault, FAULT_NO_FREEZE, ETIMEDOUT, "freeze", "thread %d did not stop in time",
-                  (int)session->tid);
-        return permit_explain(freeze->env.target, session->tid, fault);
-    }
+    if (rc != FAULT_NONE || deadline_passed(&soon))
+        return refuse_freeze(&freeze->env, session->tid, "did not stop in time", fault);
+    undo_eintr(session);
     if (session->state == SESSION_EXECED)
         return fault_set(fault, FAULT_EXECED, 0, "freeze", "thread %d", (int)session->tid);
     freeze->threads += session->state != SESSION_LOST;
-    undo_eintr(session);
     return FAULT_NONE;
 }
 
-/* All are interrupted first, so that they stop at nearly the same time. */
+static bool sleeps_now(const struct freeze_thread *thread, const struct target *target)
+{
+    struct thread now = {.tid = thread->session.tid};
+
+    return thread_refresh(&now, target) && now.state == 'S';
+}
+
+/*
+ * A stop ends epoll_wait(2) and others with EINTR, and only undo_eintr lets the kernel repeat them:
+ * if the tool dies in between, the target sees the EINTR. So the threads that wait in such a call
+ * are stopped few at a time, each put right before another is interrupted. All others are
+ * interrupted first, all together: those that run need a CPU for their stop, which each of them
+ * takes away from the others until it is interrupted itself.
+ */
 static fault_code stop_new(struct freeze *freeze, struct fault *fault)
 {
-    fault_code rc;
+    size_t next = freeze->waited, open = 0;
+    fault_code rc = FAULT_NONE;
 
-    for (size_t i = freeze->waited; i < freeze->count; i++)
-        interrupt_thread(freeze, &freeze->list[i]);
-    for (; freeze->waited < freeze->count; freeze->waited++) {
-        rc = await_thread(freeze, &freeze->list[freeze->waited], fault);
-        if (rc != FAULT_NONE)
-            return rc;
+    for (size_t i = freeze->waited; i < freeze->count; i++) {
+        struct freeze_thread *thread = &freeze->list[i];
+        if (thread->kind == FREEZE_RUNS && sleeps_now(thread, freeze->env.target))
+            thread->kind = FREEZE_WAITS;
+        if (thread->kind != FREEZE_WAITS)
+            interrupt_thread(freeze, thread);
     }
-    return FAULT_NONE;
+    while (rc == FAULT_NONE && freeze->waited < freeze->count) {
+        uint64_t since = clock_now();
+        for (; next < freeze->count && open < freeze->window; next++) {
+            open += freeze->list[next].kind == FREEZE_WAITS;
+            interrupt_thread(freeze, &freeze->list[next]);
+        }
+        rc = await_thread(freeze, &freeze->list[freeze->waited].session, fault);
+        if (rc == FAULT_NONE)
+            open -= freeze->list[freeze->waited++].kind == FREEZE_WAITS;
+        if (freeze->window < FREEZE_WINDOW_MOST && clock_now() - since > STALL_NS)
+            freeze->window *= 2;
+    }
+    return rc;
+}
+
+/* Each thread that is stopped counts, so if the process has no more of them, none has been missed.
+ */
+static bool misses_none(const struct freeze *freeze)
+{
+    const struct target *target = freeze->env.target;
+    struct proc_stat stat;
+
+    return thread_stat(target->proc, target->pid, target->pid, &stat) == 0 &&
+           stat.threads == freeze->threads;
 }
 
 /* Only a thread that runs can create another: all are stopped once a look finds none that is new.
  */
 static fault_code stop_all(struct freeze *freeze, struct fault *fault)
 {
+    const char *why;
     fault_code rc;
+    pid_t tid;
 
     do {
         rc = seize_new(freeze, fault);
-        if (rc == FAULT_NONE && freeze->waited == freeze->count)
-            break;
         if (rc == FAULT_NONE)
             rc = stop_new(freeze, fault);
-    } while (rc == FAULT_NONE);
+        if (rc == FAULT_NONE && !misses_none(freeze))
+            rc = list_new(freeze, &why, &tid, fault);
+    } while (rc == FAULT_NONE && freeze->waited < freeze->count);
     if (rc == FAULT_NONE && deadline_interrupted(freeze->env.deadline))
         rc = fault_set(fault, FAULT_INTERRUPTED, EINTR, "freeze", "%d", freeze->env.target->pid);
     if (rc == FAULT_NONE && !freeze->threads)
@@ -221,9 +266,12 @@ fault_code freeze_begin(struct freeze *freeze, const struct freeze_env *env, str
     fault = fault ? fault : &own; /* permit_explain reads the fault's code */
     memset(freeze, 0, sizeof *freeze);
     freeze->env = *env;
-    rc = await_stoppable(env, fault);
-    if (rc != FAULT_NONE)
+    freeze->window = FREEZE_WINDOW;
+    rc = await_stoppable(freeze, fault);
+    if (rc != FAULT_NONE) {
+        freeze_end(freeze);
         return rc;
+    }
     priority_raise(&freeze->priority);
     priority_hurry(&freeze->priority, true);
     rc = stop_all(freeze, fault);
@@ -239,7 +287,7 @@ void freeze_end(struct freeze *freeze)
 {
     priority_hurry(&freeze->priority, true); /* the first that are resumed would delay the others */
     for (size_t i = 0; i < freeze->count; i++)
-        session_detach(&freeze->list[i]);
+        session_detach(&freeze->list[i].session);
     if (freeze->begun_at && freeze->list)
         freeze->ns = clock_now() - freeze->begun_at;
     priority_restore(&freeze->priority);

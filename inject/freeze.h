@@ -5,7 +5,9 @@
  * tool dies at any moment, the kernel resumes all of them. No register is changed but
  * the result of a system call that the stop has ended with EINTR: the kernel repeats
  * the call when the thread is resumed, by the tool or by its death, unless a signal
- * handler runs (arch_repeat_unless_handled). Processes that share its memory (a vfork(2) child) are
+ * handler runs (arch_repeat_unless_handled). Until the tool has changed it, the death
+ * of the tool shows the EINTR: so only few threads at a time are between the two
+ * (FREEZE_WINDOW). Processes that share its memory (a vfork(2) child) are
  * not stopped.
  */
 #pragma once
@@ -20,10 +22,30 @@ struct freeze_env {
     const struct deadline *deadline;
 };
 
+/* A thread, before the first stop. */
+enum freeze_kind {
+    FREEZE_RUNS,
+    FREEZE_SLEEPS, /* in a system call that the kernel repeats, if a stop ends it */
+    FREEZE_WAITS,  /* in one that a stop may end with EINTR, or in an unknown one */
+};
+
+/*
+ * Of the last kind, at most so many threads are interrupted and not yet put right: these can see an
+ * EINTR if the tool dies. Where the threads have to wait for a CPU, each turn costs that time: the
+ * number doubles with each such wait, up to the second one.
+ */
+enum { FREEZE_WINDOW = 8, FREEZE_WINDOW_MOST = 64 };
+
+struct freeze_thread {
+    struct session session;
+    enum freeze_kind kind;
+};
+
 struct freeze {
     struct freeze_env env;
-    struct session *list; /* in the order in which /proc showed them */
+    struct freeze_thread *list; /* in the order in which /proc showed them */
     size_t count, capacity, waited;
+    size_t window;     /* FREEZE_WINDOW to FREEZE_WINDOW_MOST */
     size_t cursor;     /* where the next thread in /proc is expected in the list */
     uint64_t begun_at; /* CLOCK_MONOTONIC ns: just before the first interrupt; 0: none yet */
     size_t threads;    /* that were stopped */
@@ -35,11 +57,11 @@ struct freeze {
  * Stops all threads, also those that are created meanwhile. A process with a
  * thread that cannot be stopped now (uninterruptible, or in a close(2) that the stop
  * would end) is waited for, up to one second, before any thread is stopped. From the
- * first stop on it takes at most one second; threads that have not stopped by then
- * are FAULT_NO_FREEZE. FAULT_TRACED, FAULT_FROZEN, FAULT_DENIED*, FAULT_GONE,
- * FAULT_EXECED, FAULT_INTERRUPTED: as their names say. After any fault no thread is
- * stopped, but one that did not stop in time is detached only by the end of the
- * calling thread of the tool. freeze_end is needed in any case.
+ * first interrupt on it takes at most one second; threads that have not stopped by
+ * then are FAULT_NO_FREEZE. FAULT_TRACED, FAULT_FROZEN, FAULT_DENIED*, FAULT_GONE,
+ * FAULT_EXECED, FAULT_INTERRUPTED: as their names say. After any fault no
+ * thread is stopped, but one that did not stop in time is detached only by the end of the calling
+ * thread of the tool. freeze_end is needed in any case.
  */
 fault_code freeze_begin(struct freeze *freeze, const struct freeze_env *env, struct fault *fault);
 

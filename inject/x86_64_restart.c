@@ -100,6 +100,11 @@ static bool is_in(const uint16_t *list, size_t count, long nr)
     return false;
 }
 
+bool arch_may_end_by_stop(long nr)
+{
+    return is_in(made_again, ARRAY_LEN(made_again), nr);
+}
+
 bool arch_eintr_by_stop(struct session *session, const arch_regs *regs)
 {
     long nr = arch_syscall_nr(regs);
@@ -108,7 +113,7 @@ bool arch_eintr_by_stop(struct session *session, const arch_regs *regs)
         return false;
     if (is_i386_call(session))
         return is_in(made_again_i386, ARRAY_LEN(made_again_i386), nr);
-    return is_in(made_again, ARRAY_LEN(made_again), nr);
+    return arch_may_end_by_stop(nr);
 }
 
 /*
@@ -202,8 +207,27 @@ void arch_rewind(arch_regs *regs)
     regs->orig_rax = (unsigned long long)-1;
 }
 
-/* Both stops are inside get_signal; arch/x86/kernel/signal.c, arch_do_signal_or_restart. */
-void arch_repeat_unless_handled(arch_regs *regs)
+static bool peek(struct session *session, size_t offset, unsigned long long *value)
 {
-    regs->rax = (unsigned long long)-ERESTARTNOHAND;
+    uint64_t word;
+    bool done = session_peek_register(session, offset, &word);
+
+    *value = done ? word : 0;
+    return done;
+}
+
+/*
+ * Both stops are inside get_signal; arch/x86/kernel/signal.c, arch_do_signal_or_restart.
+ * All threads may be waiting: single registers take half the time of the whole set.
+ */
+void arch_repeat_unless_handled(struct session *session)
+{
+    arch_regs regs = {.rax = 0};
+
+    if (peek(session, offsetof(struct user, regs.rax), &regs.rax) && 0 - regs.rax == EINTR &&
+        peek(session, offsetof(struct user, regs.cs), &regs.cs) && arch_is_native(&regs) &&
+        peek(session, offsetof(struct user, regs.orig_rax), &regs.orig_rax) &&
+        arch_eintr_by_stop(session, &regs))
+        (void)session_poke_register(session, offsetof(struct user, regs.rax),
+                                    (uint64_t)-ERESTARTNOHAND);
 }

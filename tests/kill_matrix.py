@@ -9,7 +9,7 @@ same signal masks, mappings, file descriptors, threads and text. Exit code 1 on 
 
   kill_matrix.py [--verb VERB]... [--mode MODE]... [--long] [--every N [--first K]] [--ms MS]
                  [--filter kill|errno] [--stale] [--occupy MS] [--refuse exec|all]
-                 [--jemalloc VERSION] [--program NAME]
+                 [--jemalloc VERSION] [--program NAME] [--waiters N]
 """
 
 import argparse
@@ -43,6 +43,11 @@ LONG_MODES = MODES + (
 # first registers that it sets: a death before that shows the EINTR, a later one must not.
 EINTR_OF_STOP_MODES = ("epoll_wait", "epoll_pwait", "recv", "sigtimedwait")
 
+# freeze stops the threads that show an EINTR eight at a time, and up to so many where they have to
+# wait for a CPU (FREEZE_WINDOW_MOST, inject/freeze.h): the machine may be busy.
+WINDOW_MOST = 64
+CALLS_OF_A_WAITER = 10
+
 # Only the tool knows the address of the scratch area between the exit of its mmap and the write of
 # that address: deaths there may leave this many mappings.
 MAPPINGS_LEFT_ALLOWED = 0
@@ -71,8 +76,9 @@ class Series:
     """All deaths of one verb on one victim."""
 
     def __init__(self, verb, victim, sink, refuse=None, other=None, every=1, first=None,
-                 as_list=True):
+                 as_list=True, waiters=0):
         self.verb = verb
+        self.waiters = waiters  # threads of the victim that show each EINTR
         self.victim = victim
         self.other = other  # the second target of `several`
         self.sink = sink
@@ -118,7 +124,8 @@ class Series:
                       self.profiles],
             "several": ["on", "--call"],
         }[self.verb]
-        words += ["-vv", pid] + MALLCTL_NAMES * (self.verb == "mallctl")
+        words += ["-vv"] * (not self.waiters)  # nobody might read thousands of lines in time
+        words += [pid] + MALLCTL_NAMES * (self.verb == "mallctl")
         return words + ([self.other.pid] if self.other else [])
 
     def died(self, result):
@@ -205,15 +212,18 @@ class Series:
     def allowed_eintr(self, result):
         if not self.died(result):
             return 0
+        if self.waiters:
+            return WINDOW_MOST
         mode = self.victim.mode
-        interrupts = result.err.rfind("INTERRUPT"), result.err.rfind("SETREGSET")
+        write = "POKEUSER" if self.verb == "freeze" else "SETREGSET"
+        interrupts = result.err.rfind("INTERRUPT"), result.err.rfind(write)
         return int(
             mode in EINTR_OF_STOP_MODES and interrupts[0] > interrupts[1]
         )
 
     def aftermath(self, where, before):
         """Returns False if the victim cannot be used any longer."""
-        advanced = self.victim.wait_rounds(2)
+        advanced = self.victim.wait_rounds(2) and self.waiters_wait()
         if not self.victim.alive():
             self.deaths += 1
             self.fault(where, "the victim died: %s" % self.victim.process.returncode)
@@ -226,6 +236,16 @@ class Series:
         self.compare_state(where)
         self.compare_mappings(where)
         return True
+
+    def waiters_wait(self):
+        """All of them have seen how their call ended."""
+        pid = self.victim.pid
+
+        def waits(tid):
+            return lib.read_text("/proc/%d/task/%d/stat" % (pid, tid)).rpartition(") ")[2][0] == "S"
+
+        return not self.waiters or lib.wait_until(
+            lambda: all(waits(tid) for tid in lib.threads(pid) if tid != pid))
 
     def place(self):
         parts = ("wchan", "syscall", "status")
@@ -247,7 +267,7 @@ class Series:
         self.eintr += eintr
         self.errno_lost += now["errno_lost"] - before["errno_lost"]
         if eintr > self.eintr_allowed:
-            self.fault(where, "%d system calls ended with EINTR" % eintr)
+            self.fault(where, "%d system calls ended with EINTR, %d may" % (eintr, self.eintr_allowed))
 
     def compare_state(self, where):
         pid = self.victim.pid
@@ -307,7 +327,8 @@ class Series:
         if self.every > 1:
             print("%s %s: every %d. call from %s=%d on"
                   % (self.verb, self.victim.mode, self.every, variable, first))
-        for k in range(first, MAX_POINTS, self.every):
+        most = MAX_POINTS + CALLS_OF_A_WAITER * self.waiters
+        for k in range(first, most, self.every):
             if not self.point(variable, k):
                 return self.usable
             if self.verb in SWITCHING or self.points % SECOND_USE_EVERY == 0:
@@ -315,7 +336,7 @@ class Series:
             if len(self.faults) > 20:
                 self.fault("", "too many faults, given up")
                 return False
-        self.fault("", "the tool makes more than %d calls" % MAX_POINTS)
+        self.fault("", "the tool makes more than %d calls" % most)
         return False
 
     def final_uses(self):
@@ -402,7 +423,7 @@ def run_series(verb, mode, options, arguments, library):
                                       library=library, program=options.program or "victim"))
         series = Series(verb, victims[0], os.path.join(directory, "stream"), options.refuse,
                         *victims[1:], every=options.every, first=options.first,
-                        as_list=not (options.refuse or options.filter))
+                        as_list=not (options.refuse or options.filter), waiters=options.waiters)
         return series.run()
     finally:
         for victim in victims:
@@ -431,6 +452,8 @@ def parse_arguments():
                         help="the mmap of the scratch area is refused: only as executable, or at all")
     parser.add_argument("--jemalloc", choices=releases.SUITES,
                         help="victims with that release")
+    parser.add_argument("--waiters", type=int, default=0, metavar="N",
+                        help="victims with so many more threads, all in epoll_wait")
     parser.add_argument("--program", help="a victim of one mode only: one with a collector")
     options = parser.parse_args()
     options.verb = options.verb or list(VERBS)
@@ -438,7 +461,7 @@ def parse_arguments():
     if options.program:
         options.mode = ["collect"]
     options.ms = options.ms or (60 if options.long else 25)
-    if lib.LONG:
+    if lib.LONG and not options.waiters:
         options.every = options.first = 1
     return options
 
@@ -472,7 +495,10 @@ def main():
             # More threads for `on` to visit. They never allocate, so a call in one of them would
             # make mappings; those of this mode are not compared.
             more = ["--threads", "2"] if library and mode == "malloc" else []
-            more += ["--threads", "5"] if verb == "freeze" else []  # all of them are stopped
+            if options.waiters:
+                more += ["--waiters", str(options.waiters)]
+            elif verb == "freeze":
+                more += ["--threads", "5"]  # all of them are stopped
             series = run_series(verb, mode, options, arguments + more, library)
             rows.append(series.row())
             faults += series.faults

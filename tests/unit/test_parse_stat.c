@@ -43,6 +43,7 @@ static void test_fields(void)
     CHECK(stat.ppid == 17);
     CHECK(stat.flags == 0x400100);
     CHECK(stat.cpu_ticks == 150 && stat.user_ticks == 120);
+    CHECK(stat.threads == 6);
     CHECK(stat.start == 987654321);
     CHECK(stat.cpu == 3);
     CHECK(stat.stack_start == 140720000000000);
