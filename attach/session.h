@@ -50,6 +50,9 @@ fault_code session_interrupt(struct session *session, struct fault *fault);
 fault_code session_wait(struct session *session, const struct deadline *deadline,
                         struct fault *fault);
 
+/* Takes a stop that has come already, and sets session->state; false if there is none yet. */
+bool session_poll(struct session *session);
+
 /* Resumes a stopped thread: to the next system call stop, or without those. */
 fault_code session_to_syscall(struct session *session, struct fault *fault);
 fault_code session_continue(struct session *session, struct fault *fault);

@@ -93,6 +93,10 @@ static const struct fault_row rows[] = {
     {FAULT_NO_FREEZE, "no_freeze", EXIT_NO_SAFE_POINT,
      "not all of its threads could be stopped: %W; none of them is stopped now",
      "try again; or without --freeze: the process then runs on while its profile is read"},
+    {FAULT_FREEZE_GIVEN_UP, "freeze_given_up", EXIT_NO_SAFE_POINT,
+     "not all of its threads could be stopped: %W; none of them is stopped now, "
+     "and it is not tried again",
+     "read it without --freeze: the process then runs on while its profile is read"},
     {FAULT_NO_ALLOCATOR, "no_jemalloc", EXIT_NO_ALLOCATOR,
      "no jemalloc found: no mallctl in any of its %W",
      "if it uses another malloc, start it with LD_PRELOAD=libjemalloc.so.2"},

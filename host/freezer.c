@@ -79,7 +79,7 @@ static bool thread_is_frozen(const struct procfs *proc, pid_t pid, pid_t tid)
     struct proc_stat stat;
 
     if (thread_stat(proc, pid, tid, &stat) || !strchr("SD", stat.state) ||
-        procfs_read(proc, where, sizeof where, "%d/task/%d/wchan", (int)pid, (int)tid) <= 0)
+        !thread_wchan(proc, pid, tid, where, sizeof where))
         return false;
     return begins_with(where, stat.state == 'S' ? stops : sleeps);
 }

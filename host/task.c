@@ -74,6 +74,12 @@ int thread_status(const struct procfs *proc, pid_t pid, pid_t tid, struct proc_s
     return read_status(proc, task_of_thread(pid, tid, name), out);
 }
 
+bool thread_wchan(const struct procfs *proc, pid_t pid, pid_t tid, char *out, size_t size)
+{
+    return procfs_read(proc, out, size, "%d/task/%d/wchan", (int)pid, (int)tid) > 0 &&
+           strcmp(out, "0") != 0;
+}
+
 /* Takes over fd, which is a file descriptor or -errno. */
 static int open_stream(struct task_dir *dir, int fd)
 {

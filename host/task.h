@@ -26,6 +26,13 @@ int process_status(const struct procfs *proc, pid_t pid, struct proc_status *out
 /* Reads /proc/PID/task/TID/status. */
 int thread_status(const struct procfs *proc, pid_t pid, pid_t tid, struct proc_status *out);
 
+/*
+ * Reads the function of the kernel in which the thread waits (/proc/PID/task/TID/wchan)
+ * and ends it with a NUL. False if it waits in none, or if the tool may not read its
+ * memory.
+ */
+bool thread_wchan(const struct procfs *proc, pid_t pid, pid_t tid, char *out, size_t size);
+
 /* The processes in /proc, or the threads of one process, in the order of the kernel. */
 struct task_dir {
     DIR *stream;

@@ -14,7 +14,10 @@ enum {
     LOOK_PAUSE_NS = 2000000,
     STOPPABLE_NS = 1000000000, /* how long to wait, without a stop, until all can be stopped */
     STOP_NS = 1000000000,      /* from the first interrupt to the stop of the last thread */
-    STALL_NS = 1000000,        /* for the stop of one thread: it waits for a CPU */
+    QUIET_NS = 40000000,  /* without a stop, until the tick (attach/deadline.h) that asks why */
+    STALL_NS = 1000000,   /* for the stop of one thread: it waits for a CPU */
+    LATE_NS = 1000000000, /* after the others were resumed, until the last one is given up */
+    BUSY_TICKS = 2,       /* CPU time without a stop: more than the way out of the kernel takes */
 };
 
 /* ---- before the first stop ---- */
@@ -93,7 +96,11 @@ static fault_code list_new(struct freeze *freeze, const char **why, pid_t *tid, 
 static fault_code refuse_freeze(const struct freeze_env *env, pid_t tid, const char *why,
                                 struct fault *fault)
 {
-    fault_set(fault, FAULT_NO_FREEZE, 0, "freeze", "thread %d %s", (int)tid, why);
+    char where[64];
+    bool known = thread_wchan(env->target->proc, env->target->pid, tid, where, sizeof where);
+
+    fault_set(fault, FAULT_NO_FREEZE, 0, "freeze", "thread %d %s%s%s%s", (int)tid, why,
+              known ? " (" : "", known ? where : "", known ? ")" : "");
     return permit_explain(env->target, tid, fault);
 }
 
@@ -147,6 +154,11 @@ static fault_code seize_new(struct freeze *freeze, struct fault *fault)
     return rc;
 }
 
+static bool is_interrupted(const struct freeze_thread *thread)
+{
+    return thread->session.stopped_at && thread->session.state == SESSION_RUNNING;
+}
+
 /* A thread that ends before it stops needs no stop. */
 static void interrupt_thread(struct freeze *freeze, struct freeze_thread *thread)
 {
@@ -166,18 +178,67 @@ static void undo_eintr(struct session *session)
         arch_repeat_unless_handled(session);
 }
 
+/*
+ * Returns why the thread, which has been interrupted, will not stop soon; NULL: it waits for a CPU.
+ * A call that is busy in the kernel (a large munmap(2)) sees the interrupt only at its end.
+ */
+static const char *is_stuck(struct freeze_thread *thread, const struct target *target)
+{
+    struct thread now = {.tid = thread->session.tid};
+
+    if (!thread_refresh(&now, target))
+        return NULL;
+    if (now.state == 'D')
+        return "is in an uninterruptible wait";
+    if (!thread->ticks)
+        thread->ticks = now.cpu_ticks + 1;
+    return now.cpu_ticks + 1 - thread->ticks >= BUSY_TICKS ? "is busy in the kernel" : NULL;
+}
+
+/*
+ * Puts right all that have stopped. Returns why none of the others will stop soon; NULL: one has
+ * just stopped, or will, so it is worth waiting.
+ */
+static const char *look_at_missing(struct freeze *freeze)
+{
+    const char *why = NULL;
+    bool hope = false;
+
+    for (size_t i = freeze->waited; i < freeze->count; i++) {
+        struct freeze_thread *thread = &freeze->list[i];
+        if (!is_interrupted(thread))
+            continue;
+        if (session_poll(&thread->session)) {
+            undo_eintr(&thread->session);
+            hope = true;
+        } else {
+            const char *stuck = is_stuck(thread, freeze->env.target);
+            why = why ? why : stuck;
+            hope |= !stuck;
+        }
+    }
+    return hope ? NULL : why;
+}
+
 static fault_code await_thread(struct freeze *freeze, struct session *session, struct fault *fault)
 {
-    struct deadline soon = *freeze->env.deadline;
-    fault_code rc = FAULT_NONE;
+    const struct deadline *deadline = freeze->env.deadline;
+    const uint64_t most = freeze->begun_at + STOP_NS,
+                   limit = deadline->at < most ? deadline->at : most;
+    struct deadline soon = *deadline;
+    const char *why = NULL;
 
-    if (soon.at > freeze->begun_at + STOP_NS)
-        soon.at = freeze->begun_at + STOP_NS;
-    if (session->state == SESSION_RUNNING)
-        rc = session_wait(session, &soon, fault);
-    if (rc != FAULT_NONE || deadline_passed(&soon))
-        return refuse_freeze(&freeze->env, session->tid, "did not stop in time", fault);
-    undo_eintr(session);
+    while (session->state == SESSION_RUNNING && !why) {
+        soon.at = clock_now() + QUIET_NS;
+        if (session_wait(session, &soon, NULL) == FAULT_NONE)
+            undo_eintr(session);
+        else
+            why = look_at_missing(freeze);
+        if (!why && clock_now() >= limit)
+            why = "did not stop in time";
+    }
+    if (why)
+        return refuse_freeze(&freeze->env, session->tid, why, fault);
     if (session->state == SESSION_EXECED)
         return fault_set(fault, FAULT_EXECED, 0, "freeze", "thread %d", (int)session->tid);
     freeze->threads += session->state != SESSION_LOST;
@@ -283,13 +344,31 @@ fault_code freeze_begin(struct freeze *freeze, const struct freeze_env *env, str
 
 /* ---- the end ---- */
 
+/* A thread that gets a CPU only now would see the EINTR. */
+static void await_late(struct freeze *freeze, struct freeze_thread *thread, uint64_t until)
+{
+    struct deadline tick = *freeze->env.deadline;
+    bool stopped = session_poll(&thread->session);
+
+    tick.at = 0;
+    while (!stopped && !is_stuck(thread, freeze->env.target) && clock_now() < until)
+        stopped = session_wait(&thread->session, &tick, NULL) == FAULT_NONE;
+    if (stopped)
+        undo_eintr(&thread->session);
+    session_detach(&thread->session);
+}
+
 void freeze_end(struct freeze *freeze)
 {
     priority_hurry(&freeze->priority, true); /* the first that are resumed would delay the others */
     for (size_t i = 0; i < freeze->count; i++)
-        session_detach(&freeze->list[i].session);
+        if (!is_interrupted(&freeze->list[i]))
+            session_detach(&freeze->list[i].session);
     if (freeze->begun_at && freeze->list)
         freeze->ns = clock_now() - freeze->begun_at;
+    for (size_t i = 0; i < freeze->count; i++)
+        if (is_interrupted(&freeze->list[i]))
+            await_late(freeze, &freeze->list[i], freeze->begun_at + freeze->ns + LATE_NS);
     priority_restore(&freeze->priority);
     free(freeze->list);
     freeze->list = NULL;

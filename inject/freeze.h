@@ -39,6 +39,7 @@ enum { FREEZE_WINDOW = 8, FREEZE_WINDOW_MOST = 64 };
 struct freeze_thread {
     struct session session;
     enum freeze_kind kind;
+    uint64_t ticks; /* CPU time when it was first seen not to stop, clock ticks, plus 1; 0: never */
 };
 
 struct freeze {
@@ -57,9 +58,10 @@ struct freeze {
  * Stops all threads, also those that are created meanwhile. A process with a
  * thread that cannot be stopped now (uninterruptible, or in a close(2) that the stop
  * would end) is waited for, up to one second, before any thread is stopped. From the
- * first interrupt on it takes at most one second; threads that have not stopped by
- * then are FAULT_NO_FREEZE. FAULT_TRACED, FAULT_FROZEN, FAULT_DENIED*, FAULT_GONE,
- * FAULT_EXECED, FAULT_INTERRUPTED: as their names say. After any fault no
+ * first interrupt on it takes at most one second. It is given up earlier if for some 50
+ * ms no thread has stopped and each that is missing is uninterruptible or busy in the
+ * kernel; one that waits for a CPU is waited for. FAULT_NO_FREEZE, FAULT_TRACED,
+ * FAULT_FROZEN, FAULT_DENIED*, FAULT_GONE, FAULT_EXECED, FAULT_INTERRUPTED. After any fault no
  * thread is stopped, but one that did not stop in time is detached only by the end of the calling
  * thread of the tool. freeze_end is needed in any case.
  */

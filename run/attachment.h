@@ -53,6 +53,10 @@ struct frozen_summary {
     size_t threads; /* stopped at the last freeze */
     unsigned times; /* freezes; a profile that is being changed at the stop is read again */
     uint64_t ns;    /* for which they were stopped, all freezes together */
+    /* of these freezes, those that were given up because a thread did not stop */
+    unsigned failed;
+    uint64_t failed_ns;
+    unsigned failed_now; /* for the present profile */
 };
 
 struct attachment {

@@ -28,6 +28,7 @@ enum {
     FAULT_CORE_PROGRAM,                      /* --exe or --root are not of this core file */
     FAULT_CORE_LACKS,                        /* it does not contain what is needed */
     FAULT_CORE_FILES,                        /* the files that are needed with it are not here */
+    FAULT_FREEZE_GIVEN_UP,                   /* FAULT_NO_FREEZE, and it was tried enough */
 };
 
 /* Values of fault.reason of FAULT_OUTPUT. */

@@ -15,5 +15,14 @@ typedef fault_code (*frozen_action)(void *ctx, struct fault *fault);
  * stopped ends the tool after two seconds, which resumes them.
  */
 enum { FROZEN_TIMES = 4 };
+
+/*
+ * While a thread does not stop, the others stand still for nothing. After so many
+ * attempts for one profile (run/sampling.h), or so long in all attempts of the
+ * attachment, frozen_run stops no thread any longer: FAULT_FREEZE_GIVEN_UP. An attempt
+ * takes at most one second, so together they take at most two.
+ */
+enum { FROZEN_ATTEMPTS = 2, FROZEN_FAILED_NS = 950000000 };
+
 fault_code frozen_run(struct attachment *attachment, frozen_action action, void *ctx,
                       struct frozen_summary *summary, struct fault *fault);

@@ -12,12 +12,19 @@ import signal
 import subprocess
 
 import freezing
+import fuse
 import lib
 
 THREADS = 4  # of the victim
 STACKS = 5  # of its profile
-FUTEX = "202"
+FUTEX, UNAME = "202", "63"
+STOOD_STILL = re.compile(r"stood still for ([\d.]+ (?:us|ms|s))(?:, in (\d+) attempts)?; none")
 FROZE = re.compile(r"; (?:all )?(\d+) threads? stopped for [\d.]+ (?:us|ms|s)\n")
+
+
+def seconds(text):
+    number, unit = text.split()
+    return float(number) * {"us": 1e-6, "ms": 1e-3, "s": 1}[unit]
 
 
 def profile_of(result):
@@ -25,10 +32,10 @@ def profile_of(result):
 
 
 class TestCase(lib.TestCase):
-    def start(self, state="well"):
+    def start(self, state="well", *words):
         """A process that is still well; self.before is its profile, by a call."""
         self.sick = self.process(
-            [os.path.join(lib.VICTIMS, "sick"), state],
+            [os.path.join(lib.VICTIMS, "sick"), state, *words],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -46,9 +53,9 @@ class TestCase(lib.TestCase):
             self.skipTest(self.sick.stderr.read().decode())
         return line
 
-    def fall(self, state, reached):
+    def fall(self, state, reached, *words):
         """Lets it fall into the state, until `reached` is true for each thread."""
-        pid = self.start(state)
+        pid = self.start(state, *words)
         self.sick.stdin.write(b"x")
         self.sick.stdin.flush()
         for _ in range(THREADS):
@@ -188,9 +195,11 @@ class Hung(TestCase):
         self.assertIn(result.code, (lib.CALL_LATE, lib.NO_SAFE_MOMENT), result)
         self.assert_read()
 
+    def system_call(self, tid):
+        return lib.read_text("/proc/%d/task/%d/syscall" % (self.sick.pid, tid)).split()[0]
+
     def waits_for_lock(self, tid):
-        text = lib.read_text("/proc/%d/task/%d/syscall" % (self.sick.pid, tid))
-        return text.startswith(FUTEX + " ")
+        return self.system_call(tid) == FUTEX
 
     def test_uninterruptible(self):
         self.fall("vfork", lambda tid: self.state(tid) == "D")
@@ -199,6 +208,43 @@ class Hung(TestCase):
         self.assert_refused(lib.NO_SAFE_MOMENT, "uninterruptible", "none of them is stopped now",
                             way="--freeze")
         self.assert_untraced()
+
+
+    def test_busy_in_the_kernel(self):
+        """A thread sleeps until it is interrupted, and then does not stop: two attempts are enough."""
+        pid = self.fall("faulting", lambda tid: self.state(tid) == "S")
+        stuck = [tid for tid in lib.threads(pid) if self.system_call(tid) == UNAME]
+        self.assertEqual(len(stuck), 1)
+        self.assert_read()
+        result = lib.run_tool("record", "--freeze", "-vv", "-d", "100ms", "-o", "-", pid)
+        self.assert_failed(result, lib.NO_SAFE_MOMENT, "thread %d " % stuck[0],
+                           "not tried again", "prof.active is false again")
+        attempts = result.err.count("ptrace INTERRUPT thread %d " % stuck[0])
+        self.assertIn(attempts, (1, 2), result)
+        took, times = STOOD_STILL.findall(result.err)[-1]
+        self.assertLessEqual(seconds(took), 2)
+        self.assertEqual(int(times or 1), attempts)
+        self.assert_untraced()
+        self.assertTrue(lib.wait_until(lambda: all(self.state(tid) == "S" for tid in lib.threads(pid)
+                                                   if tid != stuck[0])))
+        self.sick.kill()
+        self.assertEqual(self.sick.stdout.read(), b"")  # no EINTR: those that stopped were put right
+
+    def test_uninterruptible_later(self):
+        """A thread waits for a file server: once it is interrupted, uninterruptibly."""
+        lib.require_root()
+        server = fuse.Server(self, "read", deaf=True)
+        self.fall("reading", lambda tid: self.state(tid) == "S", server.file)
+        self.addCleanup(server.let_go)  # before the process is killed, which would wait for it
+        self.assertTrue(server.arrived.wait(20))
+        self.assert_refused(lib.NO_SAFE_MOMENT, "in an uninterruptible wait", "stood still",
+                            "none of them is stopped now", way="--freeze")
+        self.assertGreaterEqual(server.interrupts, 1)
+        server.let_go()
+        self.assertEqual(self.said(), b"read\n")
+        self.assertTrue(lib.wait_until(lambda: set(self.states().values()) == {"S"}))
+        self.assert_froze()
+        lib.end_process(self.sick)  # otherwise its descriptor keeps the server alive
 
 
 class Sandboxed(TestCase):

@@ -1,7 +1,8 @@
 """A file server for tests, by the protocol of /dev/fuse (linux/fuse.h): one file, `f`.
 
 The first request of one kind is answered late: with EINTR if the kernel reports that the caller was
-interrupted, otherwise when the test releases it. Every other request is answered at once.
+interrupted and the server is not deaf to that, otherwise when the test releases it. Every other
+request is answered at once.
 """
 
 import ctypes
@@ -26,8 +27,8 @@ libc = ctypes.CDLL(None, use_errno=True)
 
 
 class Server:
-    def __init__(self, test, late):
-        self.late = late
+    def __init__(self, test, late, deaf=False):
+        self.late, self.deaf = late, deaf
         self.arrived, self.go = threading.Event(), threading.Event()
         self.requests = self.interrupts = 0
         self.waiting = None  # the request that is answered late
@@ -83,7 +84,7 @@ class Server:
     def handle(self, op, unique, node, rest):
         if op == INTERRUPT:
             self.interrupts += 1
-            if struct.unpack_from("<Q", rest)[0] == self.waiting:
+            if struct.unpack_from("<Q", rest)[0] == self.waiting and not self.deaf:
                 self.answer_late(-errno.EINTR)
         elif op in (FORGET, BATCH_FORGET):
             pass
