@@ -44,7 +44,8 @@ enum {
     EMPTY_SCRATCH = PAGE + (256 << 10),
     MAPS_MAX = 64 << 10,
     HELD = 48,
-    LOOKS = 60
+    LOOKS = 60,
+    USER_TURNS = 300000
 };
 
 static volatile struct report *report;
@@ -163,7 +164,10 @@ static void *fork_when_asked(void *unused)
     return unused;
 }
 
-/* Areas that no commit limit counts. One at a time would always get the same address. */
+/*
+ * Areas that no commit limit counts. One at a time would always get the same address. Between
+ * two rounds it is in user mode: it does not look as if it kept the address space locked.
+ */
 static void *map_and_look(void *unused)
 {
     static volatile char *areas[HELD];
@@ -179,6 +183,8 @@ static void *map_and_look(void *unused)
         for (size_t i = 0; i < HELD; i++)
             munmap((void *)(uintptr_t)areas[i], EMPTY_SCRATCH - PAGE);
         report->used = (unsigned char)sum;
+        for (volatile unsigned i = 0; i < USER_TURNS; i++)
+            continue;
     }
     return unused;
 }
