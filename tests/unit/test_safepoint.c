@@ -126,9 +126,8 @@ static void test_unreadable_code(void)
     CHECK(plan_forbid(&unreadable, stack_end(), stack_end() + GUARD_PAGE, "guard", NULL) == 0);
     plan_seal(&unreadable);
     memcpy((void *)(uintptr_t)regs.rsp, &word, sizeof word);
-    CHECK(
-        safepoint_prove(&unreadable, &modules, &own.memory, NULL, true, &regs, true, ROOM, false).proof ==
-        PROOF_STACK);
+    CHECK(safepoint_prove(&unreadable, &modules, &own.memory, NULL, true, &regs, true, ROOM, false)
+              .proof == PROOF_STACK);
     ranges_free(&unreadable.forbidden);
 }
 

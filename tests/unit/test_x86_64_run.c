@@ -88,8 +88,8 @@ static void handler(int signo, siginfo_t *info, void *where)
     mask |= 1ull << (SIGUSR2 - 1); /* to check that this mask takes effect */
     regs_from_context(&forged.regs, context);
     fp_from_context(&forged.fp, context);
-    if (!arch_forge(&forged.frames, &forged.regs, &forged.regs, mask, &forged.fp, &gadgets, SCRATCH, 0,
-                    &forged.last))
+    if (!arch_forge(&forged.frames, &forged.regs, &forged.regs, mask, &forged.fp, &gadgets, SCRATCH,
+                    0, &forged.last))
         return;
     if (scratch) {
         uint64_t address = (uint64_t)(uintptr_t)scratch;
