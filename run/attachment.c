@@ -12,6 +12,8 @@
 #include <errno.h>
 #include <string.h>
 
+enum { END_LOOKS = 1000, END_LOOK_NS = 1000000 };
+
 /* Finds the cause: the end of the target, or the rule behind a refusal of the kernel. */
 static fault_code explained(struct attachment *attachment, fault_code code, struct fault *fault)
 {
@@ -424,6 +426,23 @@ static void hold_apart(void *ctx)
     hold->code = explained(attachment, rc == FAULT_NONE ? ended : rc, fault);
 }
 
+/*
+ * A thread that is gone for ptrace(2) ends for certain. Between taking SIGKILL and ending it
+ * looks as if it lived.
+ */
+static void look_at_end(struct attachment *attachment, fault_code code)
+{
+    const struct timespec pause = {0, END_LOOK_NS};
+    const pid_t tid = attachment->injection.summary.tid;
+
+    for (unsigned looks = 0; looks < END_LOOKS; looks++) {
+        attachment->end = target_look_end(&attachment->target, tid);
+        if (attachment->end != TARGET_LIVES || code == FAULT_EXECED || !fault_is_gone(code))
+            return;
+        nanosleep(&pause, NULL);
+    }
+}
+
 fault_code attachment_hold(struct attachment *attachment, held_action action, void *ctx,
                            struct fault *fault)
 {
@@ -437,7 +456,7 @@ fault_code attachment_hold(struct attachment *attachment, held_action action, vo
     apart_run(hold_apart, &hold);
     attachment->work = 0;
     if (attachment->injection.summary.tid)
-        attachment->end = target_look_end(&attachment->target, attachment->injection.summary.tid);
+        look_at_end(attachment, hold.code);
     stall_guard_follow(&attachment->stall_guard);
     return hold.code;
 }
