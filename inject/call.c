@@ -186,9 +186,9 @@ fault_code injection_end(struct injection *injection, struct fault *fault)
         rc = undo_injection(injection, fault);
     }
     session_detach(&injection->session);
-    priority_restore(&injection->priority);
     if (injection->summary.tid && !injection->summary.held_ns)
         injection->summary.held_ns = clock_now() - injection->stopped_at;
+    priority_restore(&injection->priority);
     injection->env.memory->stopped_tid = 0;
     free(injection->data);
     injection->data = NULL;
