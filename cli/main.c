@@ -6,6 +6,7 @@
 #include "cli/several.h"
 #include "cli/verb_word.h"
 #include "cli/verbs/verbs.h"
+#include "host/oom_score.h"
 #include "run/interrupt.h"
 
 #include <fcntl.h>
@@ -72,6 +73,9 @@ static int run_verb(const struct verb *verb, int argc, char **argv)
         return help_verb(verb);
     if (options.version)
         return help_version();
+    if (!(verb->takes &
+          TAKES_RULES)) /* watch waits for the memory to run out, and must live then */
+        oom_score_volunteer();
     code = run_parsed(verb, &options);
     if (code == EXIT_USAGE && options.json && is_one_without_stream(&options))
         message_usage_json(verb->name);

@@ -137,6 +137,26 @@ class Limits(lib.TestCase):
                 self.run_verb(name, LEFT[i % len(LEFT)] if lib.LONG else SAMPLE[i])
         print("%d done, %d refused, 0 kills" % (self.done, self.refused))
 
+    def started(self, *words):
+        victim = self.victim("nanosleep", ms=20)
+        return self.process([lib.TOOL, *words, str(victim.pid)], stderr=subprocess.PIPE,
+                            stdout=subprocess.DEVNULL, text=True)
+
+    def test_whom_the_kernel_kills(self):
+        """At a limit that the tool and its target share, the tool; but not watch, which waits for
+        memory to run out."""
+        def score(process):
+            return lib.read_text("/proc/%d/oom_score_adj" % process.pid).strip()
+
+        record = self.started("record", "-d", "60s", "-o", "/dev/null")
+        self.assertTrue(lib.wait_until(lambda: score(record) == "1000"))
+        watch = self.started("watch", "--when", "rss>1T", "-o", self.directory())
+        self.assertNotEqual(watch.stderr.readline(), "")  # it is at work
+        self.assertEqual(score(watch), lib.read_text("/proc/self/oom_score_adj").strip())
+        for process in record, watch:
+            process.send_signal(signal.SIGINT)
+            process.communicate(timeout=lib.TOOL_TIMEOUT)
+
     def put_in_swap(self, group, victim, left):
         """Makes the kernel swap out what it can of the victim. What it uses comes back before the
         limit holds: at its limit it dies of its own page faults."""

@@ -88,6 +88,107 @@ static void memory_limit(void)
     remove_group(group);
 }
 
+/* ---- every verb at the limit ---- */
+
+enum { VERB_WORDS = 10, LONG_RUNS = 100 };
+
+/* As in tests/containers/limits.py, without watch, which tries again until it is ended. */
+static const char *const limited[][VERB_WORDS] = {
+    {"--version"}, /* without an attach: that the victim itself survives is no luck */
+    {"on", "--call"},
+    {"off", "--call"},
+    {"dump"},
+    {"dump", "--call", "-o", "-"},
+    {"stats"},
+    {"stats", "--json"},
+    {"stats", "--full"},
+    {"stats", "--bins"},
+    {"frag"},
+    {"reset", "--lg-sample", "12"},
+    {"purge"},
+    {"top", "--call", "--once"},
+    {"record", "--call", "-d", "1ms", "-o", "/dev/null"},
+    {"recent", "--for", "1ms"},
+    {"leak", "--call", "--reset", "-d", "1ms", "--settle", "1ms"},
+    {"on", "--no-call"},
+    {"dump", "--no-call", "-o", "-"},
+    {"dump", "--freeze", "-o", "-"},
+    {"stats", "--no-call"},
+    {"peek"},
+};
+
+/*
+ * Leaves the group that many pages. A lower memory.max kills; a lower memory.high makes the
+ * kernel give back its batches (mm/memcontrol.c, memory_high_write).
+ */
+static bool leave_pages(const char *group, long left)
+{
+    const char *high = format("%s/memory.high", group), *max = format("%s/memory.max", group);
+
+    return write_file(high, "4096") && write_file(high, "max") &&
+           write_file(max, text_of(number_in(group, "memory.current") + left * PAGE));
+}
+
+static bool run_limited(const char *group, const char *const *verb, long left, unsigned *refused)
+{
+    struct start start = {.group = group};
+    const char *words[VERB_WORDS + 2] = {"jeattach"};
+    struct victim victim;
+    unsigned n = 0;
+
+    if (!victim_start(&victim, "nanosleep", "20", &start))
+        return false;
+    while (verb[n]) {
+        words[n + 1] = verb[n];
+        n++;
+    }
+    words[n + 1] = text_of(victim.pid);
+    bool ready = victim_goes_on(&victim, 3) && leave_pages(group, left);
+    struct result result = tool_run(NULL, words);
+    bool survived = victim_goes_on(&victim, 2);
+    *refused += result.code == 7;
+    if (!ready)
+        check_fail("no limit can be set");
+    else if (!survived || event_count(group, "oom_kill"))
+        check_fail("%s %s with %ld pages left killed: %s", words[1], words[2], left,
+                   result_text(&result));
+    else if (result.code == 7)
+        result_is(&result, 7, (const char *const[]){"its memory limit is reached", NULL});
+    else if (result.code != 0 && n > 1)
+        check_fail("%s %s with %ld pages left: %s", words[1], words[2], left, result_text(&result));
+    write_file(format("%s/memory.max", group), "max");
+    victim_unharmed(&victim);
+    process_end(victim.pid);
+    return !check_failed();
+}
+
+static void limit_every_verb(const char *group)
+{
+    static const long lefts[] = {0, 2, 8, 16};
+    const size_t verbs = sizeof limited / sizeof *limited, few = sizeof lefts / sizeof *lefts;
+    const size_t runs = long_run ? LONG_RUNS : few;
+    unsigned refused = 0;
+
+    REQUIRE(access(format("%s/memory.max", group), W_OK) == 0, "no memory controller");
+    for (size_t verb = 0; verb < verbs; verb++)
+        for (size_t i = 0; i < runs; i++)
+            if (!run_limited(group, limited[verb], lefts[i % few], &refused))
+                return;
+    REQUIRE(refused > verbs, "only %u runs were refused", refused);
+    check_note("%zu runs, %u refused, 0 kills", verbs * runs, refused);
+}
+
+static void at_limit(void)
+{
+    const char *group = new_group("limited");
+
+    if (!group)
+        return;
+    limit_every_verb(group);
+    write_file(format("%s/memory.max", group), "max");
+    remove_group(group);
+}
+
 static bool is_frozen(const char *group)
 {
     return strstr(read_file(format("%s/cgroup.events", group)), "frozen 1") != NULL;
@@ -129,6 +230,7 @@ static void freezer(void)
 
 const struct check cgroup_checks[] = {
     {"cgroup.memory", memory_limit, false},
+    {"cgroup.limit", at_limit, false},
     {"cgroup.freeze", freezer, false},
     {NULL, NULL, false},
 };
