@@ -17,7 +17,8 @@ static void record(const char *task, int pid)
     stat_text(&line, text, sizeof text);
     snprintf(name, sizeof name, "%s/stat", task);
     CHECK(tree_write(&tree, name, text));
-    snprintf(text, sizeof text, "Name:\ta\nPid:\t%d\nTgid:\t%d\nVmLck:\t 3 kB\n", pid, pid);
+    snprintf(text, sizeof text, "Name:\ta\nPid:\t%d\nTgid:\t%d\nVmLck:\t 3 kB\nVmSwap:\t 5 kB\n",
+             pid, pid);
     snprintf(name, sizeof name, "%s/status", task);
     CHECK(tree_write(&tree, name, text));
 }
@@ -38,7 +39,7 @@ static void test_tasks(void)
     CHECK(process_status(&proc, 42, &status) == 0 && status.tgid == 42);
     CHECK(thread_status(&proc, 42, 43, &status) == 0 && status.tgid == 43);
     CHECK(process_status(&proc, PROC_SELF, &status) == 0 && status.tgid == 44);
-    CHECK(status.locked_bytes == 3 * 1024);
+    CHECK(status.locked_bytes == 3 * 1024 && status.swap_bytes == 5 * 1024);
     CHECK(thread_status(&proc, PROC_SELF, 45, &status) == 0 && status.tgid == 45);
 }
 
