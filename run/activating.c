@@ -1,5 +1,6 @@
 #include "run/activating.h"
 #include "run/faults.h"
+#include "run/need.h"
 #include "run/thread_view.h"
 
 #include <string.h>
@@ -132,6 +133,10 @@ static fault_code visit_seen(struct activating_run *run, const struct activation
     struct activating *result = run->result;
     fault_code rc = attachment->planned ? FAULT_NONE : attachment_prepare(attachment, fault);
 
+    attachment->work = WORK_SAMPLE;
+    if (rc == FAULT_NONE)
+        rc = need_check(attachment, fault);
+    attachment->work = 0;
     if (rc != FAULT_NONE)
         return rc;
     const struct injection_env env = attachment_env(attachment);
