@@ -15,6 +15,7 @@ import tempfile
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import cgroups  # noqa: E402
+import releases  # noqa: E402
 from boxes import lib  # noqa: E402
 
 PAGE = 4096
@@ -57,7 +58,15 @@ READS = {
     "repair": ("on", "--repair"),
 }
 NONE = {"none": ()}  # without the tool: that the victim itself survives is no luck
+FIRST_DUMP = ("dump", "--call", "-o", "-")
 VERBS = dict(CALLS, **READS, **NONE)
+
+
+def needed(text):
+    """Returns the bytes that a refusal names, which are rounded to three digits."""
+    number, unit = re.search(r"a call may need ([0-9.]+) ([KM])iB", text).groups()
+    size = (float(number) + 0.01) * (1024 if unit == "K" else 1 << 20)
+    return int(size) // PAGE * PAGE
 
 
 class Limits(lib.TestCase):
@@ -136,6 +145,33 @@ class Limits(lib.TestCase):
             for i in range(RUNS if lib.LONG else len(SAMPLE)):
                 self.run_verb(name, LEFT[i % len(LEFT)] if lib.LONG else SAMPLE[i])
         print("%d done, %d refused, 0 kills" % (self.done, self.refused))
+
+    def first_call(self, version, words, left):
+        """Runs a verb on a process in which nothing has called mallctl, with 64 arenas."""
+        group = cgroups.Group("memory")
+        self.addCleanup(group.remove)
+        argv, env = releases.command(version, ["/bin/sleep", "1000"])
+        env["MALLOC_CONF"] = "prof:true,prof_active:false,narenas:64"
+        process = self.process(argv, env=lib.tool_environment(env), stdin=subprocess.DEVNULL,
+                               preexec_fn=lambda: group.add(0))
+        self.assertTrue(lib.wait_until(
+            lambda: lib.read_text("/proc/%d/syscall" % process.pid).startswith("230 ")))
+        group.squeeze(left)
+        result = lib.run_tool(words[0], process.pid, *words[1:])
+        self.assertEqual(group.number("memory.oom_control", "oom_kill"), 0, result)
+        self.assertIsNone(process.poll())
+        group.write("memory.limit_in_bytes", -1)
+        return result
+
+    def test_first_call(self):
+        """jemalloc itself allocates in the first call of mallctl. The refusal says how much is
+        needed, and that is enough."""
+        for version in "5.2.1", "5.3.0":
+            for words in ("mallctl", "version"), ("stats", "--json"), FIRST_DUMP, ("purge",):
+                refused = self.first_call(version, words, 16 * PAGE)
+                self.assert_failed(refused, lib.NO_SAFE_MOMENT, "its memory limit is reached")
+                self.assert_ran(self.first_call(version, words, needed(refused.err) + PAGE))
+                self.doCleanups()
 
     def started(self, *words):
         victim = self.victim("nanosleep", ms=20)
