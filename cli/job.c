@@ -300,7 +300,7 @@ static void print_closing(const struct job *job)
                 where);
 }
 
-static void print_left_out(const struct attachment *attachment)
+static void print_swapped(const struct attachment *attachment)
 {
     const uint64_t reads = attachment->memory.left_out;
     char swap[UNITS_TEXT];
@@ -325,7 +325,7 @@ int job_finish(struct job *job, fault_code code, const struct fault *fault)
     if (code != FAULT_NONE)
         exit_code = message_fault(&subject, fault);
     print_hooks(job->attachment);
-    print_left_out(job->attachment);
+    print_swapped(job->attachment);
     print_read(job);
     print_closing(job);
     attachment_close(job->attachment);

@@ -82,7 +82,7 @@ static uint64_t less(uint64_t a, uint64_t b)
     return a > b ? a - b : 0;
 }
 
-static uint64_t least(uint64_t a, uint64_t b)
+static uint64_t lesser(uint64_t a, uint64_t b)
 {
     return a < b ? a : b;
 }
@@ -96,8 +96,8 @@ static uint64_t clean_cache(const struct hierarchy *kind, const char *stat)
 {
     uint64_t listed = stat_number(stat, kind->files[0]) + stat_number(stat, kind->files[1]);
     uint64_t cache = less(stat_number(stat, kind->cache), stat_number(stat, kind->shmem));
-    uint64_t files = least(listed, cache);
-    uint64_t mapped = least(stat_number(stat, kind->mapped), files);
+    uint64_t files = lesser(listed, cache);
+    uint64_t mapped = lesser(stat_number(stat, kind->mapped), files);
     uint64_t busy = stat_number(stat, kind->dirty) + stat_number(stat, kind->writeback);
 
     return less(files - mapped + mapped / 4, busy);
@@ -126,17 +126,17 @@ static bool read_group(const struct procfs *proc, const struct hierarchy *kind,
 
     if (group < 0 || group_file_read(proc, group, "memory.stat", stat, sizeof stat) <= 0)
         return false;
-    survey->swap = least(survey->swap, swap_left(proc, kind, group));
+    survey->swap = lesser(survey->swap, swap_left(proc, kind, group));
     if (!read_number(proc, group, kind->limit, &limit) ||
         !read_number(proc, group, kind->usage, &usage))
         return false;
     clean = clean_cache(kind, stat);
     headroom = less(limit, usage) + clean;
-    survey->swap = least(survey->swap, stat_number(stat, kind->anonymous[0]) +
-                                           stat_number(stat, kind->anonymous[1]));
+    survey->swap = lesser(survey->swap, stat_number(stat, kind->anonymous[0]) +
+                                            stat_number(stat, kind->anonymous[1]));
     if (!kind->swap_apart && read_number(proc, group, kind->swap_limit, &limit) &&
         read_number(proc, group, kind->swap_usage, &usage))
-        survey->both = least(survey->both, less(limit, usage) + clean);
+        survey->both = lesser(survey->both, less(limit, usage) + clean);
     if (headroom >= survey->out->bytes)
         return true;
     survey->out->bytes = headroom;
@@ -217,6 +217,6 @@ bool headroom_read(const struct procfs *proc, pid_t pid, struct headroom *out)
     }
     if (out->bytes < UINT64_MAX - survey.swap)
         out->bytes += survey.swap;
-    out->bytes = least(out->bytes, survey.both);
+    out->bytes = lesser(out->bytes, survey.both);
     return seen;
 }

@@ -128,6 +128,19 @@ static void status_ns_pids(struct cursor line, struct proc_status *out)
     }
 }
 
+static bool memory_line(struct cursor line, struct proc_status *out)
+{
+    if (line_has_key(&line, "VmRSS:"))
+        out->rss_bytes = line_decimal(line) * 1024;
+    else if (line_has_key(&line, "VmLck:"))
+        out->locked_bytes = line_decimal(line) * 1024;
+    else if (line_has_key(&line, "VmSwap:"))
+        out->swap_bytes = line_decimal(line) * 1024;
+    else
+        return false;
+    return true;
+}
+
 static void status_line(struct cursor line, struct proc_status *out)
 {
     if (line_has_key(&line, "Tgid:"))
@@ -158,12 +171,8 @@ static void status_line(struct cursor line, struct proc_status *out)
         out->cap_effective = line_hex(line);
     else if (line_has_key(&line, "CapBnd:"))
         out->cap_bounding = line_hex(line);
-    else if (line_has_key(&line, "VmRSS:"))
-        out->rss_bytes = line_decimal(line) * 1024;
-    else if (line_has_key(&line, "VmLck:"))
-        out->locked_bytes = line_decimal(line) * 1024;
-    else if (line_has_key(&line, "VmSwap:"))
-        out->swap_bytes = line_decimal(line) * 1024;
+    else if (memory_line(line, out))
+        return;
     else if (line_has_key(&line, "voluntary_ctxt_switches:"))
         out->voluntary_switches = line_decimal(line);
     else if (line_has_key(&line, "x86_Thread_features:"))

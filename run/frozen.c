@@ -82,7 +82,7 @@ static void freeze_apart(void *ctx)
     }
 }
 
-static bool is_enough(const struct frozen_summary *summary)
+static bool is_given_up(const struct frozen_summary *summary)
 {
     return summary->failed_now >= FROZEN_ATTEMPTS || summary->failed_ns >= FROZEN_FAILED_NS;
 }
@@ -98,7 +98,7 @@ static fault_code explain_failure(const struct frozen_summary *summary, struct f
     if (summary->failed)
         snprintf(fault->what + len, sizeof fault->what - len, "; the others stood still for %s%s",
                  units_duration(summary->failed_ns, took), times);
-    if (is_enough(summary))
+    if (is_given_up(summary))
         fault->code = FAULT_FREEZE_GIVEN_UP;
     return fault->code;
 }
@@ -112,7 +112,7 @@ fault_code frozen_run(struct attachment *attachment, frozen_action action, void 
 
     fault = fault ? fault : &own;
     frozen.fault = fault;
-    if (is_enough(summary)) {
+    if (is_given_up(summary)) {
         rc = fault_set(fault, FAULT_NO_FREEZE, 0, "freeze", "a thread did not stop before");
     } else {
         apart_run(freeze_apart, &frozen);

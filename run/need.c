@@ -24,8 +24,8 @@ enum {
      */
     NEED_CALL = 8,
     /* The first call of mallctl (ctl.c, ctl_init): 34 to 39 with 8 arenas, 90 to 97 with 64,
-       286 to 297 with 256, page tables included. */
-    NEED_FIRST = 36,
+       286 to 297 with 256, page tables included. With a dump as the first call 5 or 6 more. */
+    NEED_FIRST = 48,
     NEED_FIRST_ARENA = 1,
     /* For each arena that a thread has used, when its counts are collected for the first time
        (ctl_refresh): 7.3 with 5.2.1, 8.2 with 5.3.0, 9.1 with 5.3.1. */
@@ -79,7 +79,7 @@ static uint64_t arenas_at_most(struct attachment *attachment)
 }
 
 /* Returns how many arenas an array points to; 0: it is not the array of arenas. */
-static uint64_t count_arenas(struct attachment *attachment, remote_addr array, uint64_t arenas)
+static uint64_t arenas_in(struct attachment *attachment, remote_addr array, uint64_t arenas)
 {
     remote_addr list[ARENAS_MAX];
     uint64_t used = 0;
@@ -102,7 +102,7 @@ static uint64_t arenas_used(struct attachment *attachment, const struct getters 
     uint64_t most = 0, used;
 
     for (size_t i = 0; getters->through && i < getters->arenas.count; i++) {
-        used = count_arenas(attachment, getters->arenas.list[i], arenas);
+        used = arenas_in(attachment, getters->arenas.list[i], arenas);
         most = used > most ? used : most;
     }
     return most ? most : arenas;
@@ -189,21 +189,24 @@ static uint64_t pages_at_most(void)
            (NEED_FIRST_ARENA + NEED_ARENA) * ARENAS_MAX;
 }
 
-static uint64_t pages_now(struct attachment *attachment)
+/* Reads the profile only where its length matters: a file, or too few pages are left. */
+static uint64_t pages_now(struct attachment *attachment, uint64_t left)
 {
     uint64_t pages = NEED_CALL + pages_of_counts(attachment);
 
-    if (attachment->work & WORK_DUMP)
-        pages += pages_of_dump(attachment);
     if (attachment->work & WORK_REPORT)
         pages += NEED_REPORT;
     if (attachment->work & WORK_SAMPLE)
         pages += NEED_SAMPLES;
-    return pages;
+    if (!(attachment->work & WORK_DUMP))
+        return pages;
+    if (!(attachment->work & WORK_FILE) && left >= pages + NEED_DUMP_BUFFER)
+        return pages + NEED_DUMP_BUFFER;
+    return pages + pages_of_dump(attachment);
 }
 
-static fault_code refuse(const struct headroom *headroom, uint64_t wanted, uint64_t swapped,
-                         struct fault *fault)
+static fault_code refuse_need(const struct headroom *headroom, uint64_t wanted, uint64_t swapped,
+                              struct fault *fault)
 {
     char left[UNITS_TEXT], need[UNITS_TEXT], swap[UNITS_TEXT], of_swap[64] = "";
 
@@ -219,15 +222,16 @@ static fault_code refuse(const struct headroom *headroom, uint64_t wanted, uint6
 fault_code need_check(struct attachment *attachment, struct fault *fault)
 {
     struct headroom headroom;
-    uint64_t swapped, wanted;
+    uint64_t swapped, wanted, left;
 
     if (!headroom_read(&attachment->proc, target_via(&attachment->target), &headroom))
         return FAULT_NONE;
     swapped = bytes_from_swap(attachment);
     if (headroom.bytes >= pages_at_most() * MEMORY_PAGE + swapped)
         return FAULT_NONE;
-    wanted = pages_now(attachment) * MEMORY_PAGE + swapped;
-    return headroom.bytes >= wanted ? FAULT_NONE : refuse(&headroom, wanted, swapped, fault);
+    left = headroom.bytes > swapped ? (headroom.bytes - swapped) / MEMORY_PAGE : 0;
+    wanted = pages_now(attachment, left) * MEMORY_PAGE + swapped;
+    return headroom.bytes >= wanted ? FAULT_NONE : refuse_need(&headroom, wanted, swapped, fault);
 }
 
 fault_code need_explain_swapped(const struct attachment *attachment, struct fault *fault)
