@@ -62,6 +62,8 @@ static fault_code stop_thread(struct injection *injection, const struct injectio
     fault_code rc = prepare_injection(injection, env, fault);
 
     injection->looks = looks;
+    if (looks)
+        injection->own_use = OWN_STACK_UNUSED;
     if (rc == FAULT_NONE)
         rc = acquire_thread(injection, fault);
     if (rc != FAULT_NONE)
