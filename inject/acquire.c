@@ -148,7 +148,7 @@ static bool is_let_be(struct search *search, const struct thread *thread)
     }
     stops_look(record, thread, target, &now);
     if (injection->stoppers && !injection->looks &&
-        collector_has_stopped(injection->env.plan, target, injection->env.memory,
+        collector_has_stopped(injection->env.plan, target, injection->env.memory, thread->tid,
                               injection->stoppers, LOOKS)) {
         skip_thread(search, thread->tid, &stopping);
         return true;

@@ -208,8 +208,8 @@ static bool may_stop_others(const struct injection *injection)
         injection->own.voluntary_switches - record->switches <= 1 &&
         arch_sp(&injection->original) == record->at.sp)
         return false;
-    return collector_has_stopped(env->plan, env->target, env->memory, injection->stoppers,
-                                 HELD_LOOKS);
+    return collector_has_stopped(env->plan, env->target, env->memory, injection->session.tid,
+                                 injection->stoppers, HELD_LOOKS);
 }
 
 /* Checks everything else that forbids a call in a thread at a safe point. */

@@ -32,9 +32,10 @@ static fault_code heed_collector(struct injection *injection, struct fault *faul
 {
     const struct collector *collector = &injection->env.plan->collector;
 
-    heed_handlers(injection);
     if (collector->name)
         injection->own_use = OWN_STACK_ONLY;
+    else
+        heed_handlers(injection);
     if (!collector_signals(collector, injection->env.memory, &injection->open))
         return fault_set(fault, FAULT_UNSUPPORTED, 0, "begin",
                          "the signals of its garbage collector (%s) are unknown", collector->name);

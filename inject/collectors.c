@@ -465,31 +465,32 @@ static bool is_in_handler(const struct plan *plan, struct memory *memory, remote
  * A handler's own signal is blocked while it runs. Threads that block the signal all the time
  * never run it.
  */
-static bool is_stopped_by_signal(const struct plan *plan, const struct target *target,
-                                 struct memory *memory, const struct thread *thread,
-                                 uint64_t stoppers)
+static bool waits_in_handler(const struct plan *plan, const struct target *target,
+                             struct memory *memory, const struct thread *thread,
+                             const struct proc_status *status, uint64_t stoppers)
 {
-    struct proc_status status;
     struct proc_syscall at;
 
-    if (thread_status(target->proc, target->pid, thread->tid, &status))
-        return false;
-    if (status.sig_pending & ~status.sig_blocked & stoppers)
-        return true;
-    return (status.sig_blocked & stoppers) && thread_read_syscall(thread, target, &at) &&
+    return (status->sig_blocked & stoppers) && thread_read_syscall(thread, target, &at) &&
            at.asleep && is_in_handler(plan, memory, at.sp);
 }
 
 bool collector_has_stopped(const struct plan *plan, const struct target *target,
-                           struct memory *memory, uint64_t stoppers, size_t most)
+                           struct memory *memory, pid_t tid, uint64_t stoppers, size_t most)
 {
+    struct proc_status status;
     struct threads threads;
     bool stopped = false;
 
     if (threads_list(&threads, target, NULL) != FAULT_NONE)
         return true;
-    for (size_t i = 0; i < threads.count && i < most && !stopped; i++)
-        stopped = is_stopped_by_signal(plan, target, memory, &threads.list[i], stoppers);
+    for (size_t i = 0; i < threads.count && i < most && !stopped; i++) {
+        const struct thread *thread = &threads.list[i];
+        if (thread_status(target->proc, target->pid, thread->tid, &status))
+            continue;
+        stopped = waits_in_handler(plan, target, memory, thread, &status, stoppers) ||
+                  (thread->tid != tid && (status.sig_pending & ~status.sig_blocked & stoppers));
+    }
     threads_free(&threads);
     return stopped;
 }

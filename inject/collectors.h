@@ -57,12 +57,12 @@ fault_code collectors_find(struct plan *plan, const struct modules *modules,
 uint64_t collector_stoppers(uint64_t caught);
 
 /*
- * True if a thread waits in the handler of such a signal, or is about to run it: any other
- * thread may have stopped it, and it must not make a call itself. Looks at no more than
- * `most` threads, without a stop.
+ * True if a thread waits in the handler of such a signal, or is about to run it: tid may have
+ * stopped it. Also true if tid waits in such a handler. (A signal that only waits for tid is let
+ * in during the call.) Looks at no more than `most` threads, without a stop.
  */
 bool collector_has_stopped(const struct plan *plan, const struct target *target,
-                           struct memory *memory, uint64_t stoppers, size_t most);
+                           struct memory *memory, pid_t tid, uint64_t stoppers, size_t most);
 
 /*
  * Returns the signals that must stay unblocked during a call, as they are now;
