@@ -29,7 +29,7 @@
 enum { RT = 40, ALTSTACK = 65536 };
 
 static _Atomic uint64_t sent, got, rounds;
-static _Atomic bool stopping;
+static _Atomic bool stopping, waited; /* waited: no more signals are expected */
 static _Atomic(const char *) fault = "-";
 static pid_t worker_tid;
 static pthread_t worker_thread;
@@ -452,7 +452,8 @@ static void *worker(void *data)
     sigaltstack(&stack, NULL);
     set_mask(mode->blocked);
     worker_tid = gettid();
-    while (!stopping)
+    /* The last child ends after the sender: its signal needs a thread that takes it. */
+    while (!stopping || (mode->send == send_child && got < sent && !waited))
         mode->wait();
     if (mode->blocked < 0) {
         if (!strncmp(mode->name, "all_", 4) && got != 0)
@@ -496,6 +497,7 @@ static void finish(const struct mode *mode, pthread_t sending)
     pthread_join(sending, NULL);
     for (int i = 0; i < (lose ? 300 : 2000) && !counted && got < sent; i++)
         usleep(1000); /* the last signal waits for a CPU, like its thread */
+    waited = true;
     /* One more wakes a waiting thread; the last of the others may have ended it already. */
     uint64_t without = got;
     if (mode->signo == SIGUSR1)
