@@ -6,8 +6,9 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
-enum { STAT_MAX = 8192 };
+enum { STAT_MAX = 8192, BATCH = 64 * 4096 /* MEMCG_CHARGE_BATCH, in bytes */ };
 
 /* The same numbers under each version's names; those of memory.stat include the cgroups below. */
 struct hierarchy {
@@ -57,6 +58,7 @@ struct survey {
     struct headroom *out; /* its bytes: without swap */
     uint64_t swap;        /* what the kernel may still swap out */
     uint64_t both;        /* below a limit of memory and swap together */
+    uint64_t stale;       /* by which the numbers of memory.stat may be too large */
 };
 
 /* False for "max", which means that there is no limit. */
@@ -121,7 +123,7 @@ static bool read_group(const struct procfs *proc, const struct hierarchy *kind,
                        const struct cgroup_dir *dir, struct survey *survey)
 {
     AUTO_CLOSE int group = cgroup_dir_name(proc, dir);
-    uint64_t limit, usage, clean, headroom;
+    uint64_t limit, usage, clean, anonymous, headroom;
     char stat[STAT_MAX];
 
     if (group < 0 || group_file_read(proc, group, "memory.stat", stat, sizeof stat) <= 0)
@@ -130,10 +132,10 @@ static bool read_group(const struct procfs *proc, const struct hierarchy *kind,
     if (!read_number(proc, group, kind->limit, &limit) ||
         !read_number(proc, group, kind->usage, &usage))
         return false;
-    clean = clean_cache(kind, stat);
+    clean = less(clean_cache(kind, stat), survey->stale);
     headroom = less(limit, usage) + clean;
-    survey->swap = lesser(survey->swap, stat_number(stat, kind->anonymous[0]) +
-                                            stat_number(stat, kind->anonymous[1]));
+    anonymous = stat_number(stat, kind->anonymous[0]) + stat_number(stat, kind->anonymous[1]);
+    survey->swap = lesser(survey->swap, less(anonymous, survey->stale));
     if (!kind->swap_apart && read_number(proc, group, kind->swap_limit, &limit) &&
         read_number(proc, group, kind->swap_usage, &usage))
         survey->both = lesser(survey->both, less(limit, usage) + clean);
@@ -200,9 +202,10 @@ static uint64_t host_swap(const struct procfs *proc)
     return meminfo_read(proc, "SwapFree:", &bytes) ? bytes : 0;
 }
 
-bool headroom_read(const struct procfs *proc, pid_t pid, struct headroom *out)
+bool headroom_read_on(const struct procfs *proc, pid_t pid, unsigned cpus, struct headroom *out)
 {
-    struct survey survey = {.out = out, .swap = host_swap(proc), .both = UINT64_MAX};
+    struct survey survey = {
+        .out = out, .swap = host_swap(proc), .both = UINT64_MAX, .stale = (uint64_t)cpus * BATCH};
     AUTO_FREE char *cgroups = NULL;
     struct cursor text;
     bool seen = false;
@@ -219,4 +222,11 @@ bool headroom_read(const struct procfs *proc, pid_t pid, struct headroom *out)
         out->bytes += survey.swap;
     out->bytes = lesser(out->bytes, survey.both);
     return seen;
+}
+
+bool headroom_read(const struct procfs *proc, pid_t pid, struct headroom *out)
+{
+    long cpus = sysconf(_SC_NPROCESSORS_ONLN);
+
+    return headroom_read_on(proc, pid, cpus > 0 ? (unsigned)cpus : 1, out);
 }

@@ -7,6 +7,7 @@
 static struct tree tree;
 static struct procfs proc;
 static struct headroom headroom;
+static unsigned cpus; /* of the machine; 0: memory.stat is exact */
 
 static bool file(const char *where, const char *name, const char *text)
 {
@@ -32,7 +33,7 @@ static bool second(const char *where, const char *limit, const char *usage, cons
 
 static bool look(void)
 {
-    return headroom_read(&proc, NO_PID, &headroom);
+    return headroom_read_on(&proc, NO_PID, cpus, &headroom);
 }
 
 static void test_second(void)
@@ -76,6 +77,22 @@ static void test_cache(void)
     /* Pages of MADV_FREE are on the same list, and may have been written again. */
     CHECK(second(own, "1048576\n", "1048576\n", "file 8192\nshmem 4096\ninactive_file 262144\n"));
     CHECK(look() && headroom.bytes == 4096);
+}
+
+/* Of each CPU, 64 pages may be gone already. */
+static void test_stale(void)
+{
+    const char *own = "self/root/sys/fs/cgroup/a/b";
+
+    CHECK(second("self/root/sys/fs/cgroup/a", "max\n", "0\n", "anon 0\n"));
+    CHECK(second(own, "1048576\n", "1044480\n", "file 1048576\nactive_file 1048576\n"));
+    cpus = 3;
+    CHECK(look() && headroom.bytes == 4096 + 1048576 - 3 * 64 * 4096);
+    cpus = 4;
+    CHECK(look() && headroom.bytes == 4096);
+    cpus = 64;
+    CHECK(look() && headroom.bytes == 4096);
+    cpus = 0;
 }
 
 static bool host_swap(const char *text)
@@ -178,6 +195,7 @@ int main(void)
         return check_result();
     test_second();
     test_cache();
+    test_stale();
     test_swap();
     test_of_target();
     tree_remove(&tree);
