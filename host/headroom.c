@@ -8,7 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { STAT_MAX = 8192, BATCH = 64 * 4096 /* MEMCG_CHARGE_BATCH, in bytes */ };
+enum { STAT_MAX = 8192, STALE = 2 * 64 * 4096 /* twice MEMCG_CHARGE_BATCH */ };
 
 /* The same numbers under each version's names; those of memory.stat include the cgroups below. */
 struct hierarchy {
@@ -102,7 +102,7 @@ static uint64_t clean_cache(const struct hierarchy *kind, const char *stat)
     uint64_t mapped = lesser(stat_number(stat, kind->mapped), files);
     uint64_t busy = stat_number(stat, kind->dirty) + stat_number(stat, kind->writeback);
 
-    return less(files - mapped + mapped / 4, busy);
+    return less(files - mapped, busy);
 }
 
 /* UINT64_MAX: no limit of its own. Where the kernel does not count swap, there are no files. */
@@ -205,7 +205,7 @@ static uint64_t host_swap(const struct procfs *proc)
 bool headroom_read_on(const struct procfs *proc, pid_t pid, unsigned cpus, struct headroom *out)
 {
     struct survey survey = {
-        .out = out, .swap = host_swap(proc), .both = UINT64_MAX, .stale = (uint64_t)cpus * BATCH};
+        .out = out, .swap = host_swap(proc), .both = UINT64_MAX, .stale = (uint64_t)cpus * STALE};
     AUTO_FREE char *cgroups = NULL;
     struct cursor text;
     bool seen = false;

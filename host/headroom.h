@@ -21,14 +21,14 @@ struct headroom {
  * be read (seen in tests/vm, cgroup.memory).
  *
  * cpus: those of the machine. memory.stat is of up to two seconds ago, unless more than 64
- * pages for each CPU have changed since (mm/memcontrol.c, memcg_vmstats_needs_flush); before
- * Linux 5.16 each CPU keeps up to so many to itself. So much of its numbers does not count:
- * the kernel may have dropped that page cache already.
+ * pages for each CPU have changed since, and each CPU keeps 64 more to itself
+ * (mm/memcontrol.c, memcg_rstat_updated, memcg_vmstats_needs_flush). So much of its numbers does
+ * not count: the kernel may have dropped that page cache already.
  *
  * Not counted: kernel memory, of which nothing is certain to come back (v1 shows only
  * its sum, and slab caches shrink when they want); dirty pages and those under
- * writeback, which wait for a disk. Of the pages that are mapped, a quarter counts:
- * a page that is in use comes back at once.
+ * writeback, which wait for a disk; and mapped pages: one that is in use comes back at
+ * once, and the kernel may find none to drop in time.
  */
 bool headroom_read_on(const struct procfs *proc, pid_t pid, unsigned cpus, struct headroom *out);
 /* Does the same on this machine. */
