@@ -2,13 +2,19 @@
 #include "base/util.h"
 #include "host/inroot.h"
 #include "host/meminfo.h"
+#include "host/task.h"
 
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
-enum { STAT_MAX = 8192, STALE = 2 * 64 * 4096 /* twice MEMCG_CHARGE_BATCH */ };
+enum {
+    STAT_MAX = 8192,
+    BATCH = 64 * 4096 /* MEMCG_CHARGE_BATCH */,
+    STALE = 2 * BATCH,
+    KEPT = BATCH - 4096
+};
 
 /* The same numbers under each version's names; those of memory.stat include the cgroups below. */
 struct hierarchy {
@@ -202,6 +208,24 @@ static uint64_t host_swap(const struct procfs *proc)
     return meminfo_read(proc, "SwapFree:", &bytes) ? bytes : 0;
 }
 
+/*
+ * Where a batch fits, the kernel charges one for a single page and keeps the rest for the
+ * CPU. Charges on other CPUs then miss it: it is given back only by a work item there, for
+ * which the OOM killer does not wait (mm/memcontrol.c, try_charge_memcg, drain_all_stock).
+ */
+static uint64_t without_batches(uint64_t bytes, uint64_t cpus)
+{
+    return bytes - lesser(bytes / BATCH, cpus) * KEPT;
+}
+
+/* Returns on how many CPUs the process may run while one of its threads is stopped. */
+static uint64_t cpus_of(const struct procfs *proc, pid_t pid, unsigned cpus)
+{
+    struct proc_stat stat;
+
+    return process_stat(proc, pid, &stat) ? cpus : lesser(stat.threads + 1, cpus);
+}
+
 bool headroom_read_on(const struct procfs *proc, pid_t pid, unsigned cpus, struct headroom *out)
 {
     struct survey survey = {
@@ -221,7 +245,15 @@ bool headroom_read_on(const struct procfs *proc, pid_t pid, unsigned cpus, struc
     if (out->bytes < UINT64_MAX - survey.swap)
         out->bytes += survey.swap;
     out->bytes = lesser(out->bytes, survey.both);
+    out->left = out->bytes;
+    out->cpus = seen ? cpus_of(proc, pid, cpus) : 0;
+    out->bytes = without_batches(out->bytes, out->cpus);
     return seen;
+}
+
+uint64_t headroom_for(const struct headroom *headroom, uint64_t bytes)
+{
+    return bytes < BATCH ? bytes : bytes + headroom->cpus * KEPT;
 }
 
 bool headroom_read(const struct procfs *proc, pid_t pid, struct headroom *out)

@@ -215,8 +215,8 @@ static fault_code refuse_need(const struct headroom *headroom, uint64_t wanted, 
                  units_bytes((double)swapped, swap));
     return fault_set(fault, FAULT_NO_HEADROOM, ENOMEM, "hold",
                      "%s has %s left, and a call may need %s%s", headroom->group,
-                     units_bytes((double)headroom->bytes, left), units_bytes((double)wanted, need),
-                     of_swap);
+                     units_bytes((double)headroom->left, left),
+                     units_bytes((double)headroom_for(headroom, wanted), need), of_swap);
 }
 
 fault_code need_check(struct attachment *attachment, struct fault *fault)
@@ -244,6 +244,6 @@ fault_code need_explain_swapped(const struct attachment *attachment, struct faul
     return fault_set(
         fault, FAULT_NO_HEADROOM, ENOMEM, "read memory",
         "%s has %s left, and %s of the process is in swap, which a read would bring back",
-        headroom.group, units_bytes((double)headroom.bytes, left),
+        headroom.group, units_bytes((double)headroom.left, left),
         units_bytes((double)swapped_bytes(attachment), swap));
 }

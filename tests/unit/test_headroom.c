@@ -87,11 +87,28 @@ static void test_stale(void)
     CHECK(second("self/root/sys/fs/cgroup/a", "max\n", "0\n", "anon 0\n"));
     CHECK(second(own, "1048576\n", "1044480\n", "file 1048576\nactive_file 1048576\n"));
     cpus = 1;
-    CHECK(look() && headroom.bytes == 4096 + 1048576 - 128 * 4096);
+    CHECK(look() && headroom.bytes == 4096 + 1048576 - 128 * 4096 - 63 * 4096);
     cpus = 2;
     CHECK(look() && headroom.bytes == 4096);
     cpus = 64;
     CHECK(look() && headroom.bytes == 4096);
+    cpus = 0;
+}
+
+/* A CPU may keep 63 of 64 pages to itself, where as many are left. */
+static void test_batches(void)
+{
+    const char *own = "self/root/sys/fs/cgroup/a/b";
+
+    cpus = 2;
+    CHECK(second(own, "1048576\n", "790528\n", "anon 0\n"));
+    CHECK(look() && headroom.bytes == 63 * 4096);
+    CHECK(second(own, "1048576\n", "786432\n", "anon 0\n"));
+    CHECK(look() && headroom.bytes == 4096);
+    CHECK(second(own, "1048576\n", "0\n", "anon 0\n"));
+    CHECK(look() && headroom.bytes == (256 - 2 * 63) * 4096 && headroom.left == 256 * 4096);
+    CHECK(headroom_for(&headroom, 63 * 4096) == 63 * 4096);
+    CHECK(headroom_for(&headroom, 64 * 4096) == (64 + 2 * 63) * 4096);
     cpus = 0;
 }
 
@@ -196,6 +213,7 @@ int main(void)
     test_second();
     test_cache();
     test_stale();
+    test_batches();
     test_swap();
     test_of_target();
     tree_remove(&tree);
