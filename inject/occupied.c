@@ -11,10 +11,10 @@ enum {
     LONG_NS = 100000000, /* from here on a stay in the kernel counts */
 };
 
-/* A thread that may have the lock, or wait for it, as it was at the first look. */
+/* A thread that may have the lock, or wait for it, as it was at the last look. */
 struct watched {
     pid_t tid;
-    char state;          /* R or D; 0: it has left the kernel */
+    char state;          /* R or D */
     long nr;             /* D: the system call; -1: a page fault */
     uint64_t user_ticks; /* CPU time in user mode */
     uint64_t sleeps;
@@ -53,9 +53,7 @@ static bool has_stayed(const struct target *target, struct watched *watched)
         return false;
     if (now.state == 'D' && watched->state == 'D' && now.sleeps != watched->sleeps)
         return false;
-    watched->state = now.state;
-    watched->nr = now.nr;
-    watched->sleeps = now.sleeps;
+    *watched = now;
     return true;
 }
 
