@@ -5,6 +5,7 @@
 #include "inject/faults.h"
 #include "inject/occupied.h"
 #include "inject/outside.h"
+#include "inject/stoppers.h"
 #include "inject/syscalls.h"
 #include "inject/unprovable.h"
 #include "inject/unwind.h"
@@ -24,7 +25,6 @@ enum {
     RELOAD_EVERY = 64,          /* stops after which threads and mappings are read again */
     IDLE_NS = 5000000, /* time after which they are read again while no thread may be stopped */
     UNOCCUPIED_NS = 20000000, /* for which a look at who may lock the address space holds good */
-    LOOKS = 256,              /* at threads that another may have stopped by signals */
     STAY = 64,                /* stops of one running thread before the next thread is tried */
     STAY_STOP_NS = 2000000,   /* a stop that takes longer: the thread has lost its CPU */
 };
@@ -147,9 +147,7 @@ static bool is_let_be(struct search *search, const struct thread *thread)
         return true;
     }
     stops_look(record, thread, target, &now);
-    if (injection->stoppers && !injection->looks &&
-        collector_has_stopped(injection->env.plan, target, injection->env.memory, thread->tid,
-                              injection->stoppers, LOOKS)) {
+    if (stoppers_before(injection, thread->tid)) {
         skip_thread(search, thread->tid, &stopping);
         return true;
     }

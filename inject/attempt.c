@@ -3,6 +3,7 @@
 #include "inject/bounds.h"
 #include "inject/faults.h"
 #include "inject/resume.h"
+#include "inject/stoppers.h"
 #include "inject/unwind.h"
 
 #include <errno.h>
@@ -14,7 +15,6 @@ enum {
     DENIAL_NS = 1000000000, /* how long a refusal without a visible cause is tolerated */
     UNWIND_EVERY = 16,      /* of this many stops of running threads, one is unwound */
     SAME_PROGRAM_EVERY = 64,
-    HELD_LOOKS = 32,      /* at other threads while one is stopped, some 30 us each */
     INTERRUPT_NS = 50000, /* a thread that takes longer to stop has waited for a CPU before */
 };
 
@@ -192,26 +192,6 @@ static enum proof judge_restrictions(struct injection *injection)
     return proof;
 }
 
-/*
- * True if the thread may have stopped others by signals, which then wait for it, perhaps with a
- * lock of the allocator. Before the stop nobody was stopped (inject/acquire.c): a thread that has
- * slept since then has not done it.
- */
-static bool may_stop_others(const struct injection *injection)
-{
-    const struct injection_env *env = &injection->env;
-    const struct stop_record *record = stops_find(injection->stops, injection->session.tid);
-
-    if (!injection->stoppers || injection->looks)
-        return false;
-    if (record && record->at.asleep && record->switches && injection->own_known &&
-        injection->own.voluntary_switches - record->switches <= 1 &&
-        arch_sp(&injection->original) == record->at.sp)
-        return false;
-    return collector_has_stopped(env->plan, env->target, env->memory, injection->session.tid,
-                                 injection->stoppers, HELD_LOOKS);
-}
-
 /* Checks everything else that forbids a call in a thread at a safe point. */
 static enum proof judge_surroundings(struct injection *injection, const struct evidence *evidence)
 {
@@ -226,7 +206,7 @@ static enum proof judge_surroundings(struct injection *injection, const struct e
                    &injection->rseq_abort))
         return PROOF_RSEQ;
     proof = judge_restrictions(injection);
-    return proof == PROOF_SAFE && may_stop_others(injection) ? PROOF_STOPS_OTHERS : proof;
+    return proof == PROOF_SAFE && stoppers_held(injection) ? PROOF_STOPS_OTHERS : proof;
 }
 
 static enum attempt judge_thread(struct injection *injection, struct fault *fault)

@@ -7,6 +7,7 @@
 #include "inject/resume.h"
 #include "inject/run.h"
 #include "inject/scratch.h"
+#include "inject/stoppers.h"
 
 #include <errno.h>
 #include <string.h>
@@ -23,7 +24,7 @@ static void heed_handlers(struct injection *injection)
 
     if (process_status(target->proc, target_via(target), &status))
         return;
-    injection->stoppers = collector_stoppers(status.sig_caught);
+    injection->stoppers = stoppers_signals(status.sig_caught);
     injection->own_use = injection->stoppers ? OWN_STACK_IF_WHOLE : OWN_STACK_UNUSED;
 }
 

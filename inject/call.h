@@ -145,7 +145,7 @@ struct injection {
     bool restart_block_used; /* one of our calls overwrote the thread's restart block */
     uint64_t mask;
     uint64_t open;     /* signals of a collector that may arrive during the call */
-    uint64_t stoppers; /* signals by which the program might stop its threads (collectors.h) */
+    uint64_t stoppers; /* signals by which the program might stop its threads (stoppers.h) */
     enum own_stack_use own_use;
     bool own_stack; /* the call runs on the thread's own stack, below the frames */
     bool in_place;  /* there is no scratch area: its contents are on the own stack, too */

@@ -1,5 +1,4 @@
 #include "inject/collectors.h"
-#include "attach/threads.h"
 #include "elf/function_names.h"
 #include "elf/view.h"
 #include "host/task.h"
@@ -19,8 +18,6 @@ enum {
     LIBGC_SUSPEND = SIGPWR,  /* libgc: gcconfig.h, SIG_SUSPEND */
     LIBGC_RESTART = SIGXCPU, /* and SIG_THR_RESTART */
     PATTERN_MAX = 64,
-    HANDLER_WORDS =
-        1024, /* from the stack pointer of a thread that waits in a handler to its frame */
 };
 
 #define BIT(signal) (1ull << ((signal)-1))
@@ -427,72 +424,6 @@ fault_code collectors_find(struct plan *plan, const struct modules *modules,
     if (plan->collector.refusal)
         return fault_set(fault, FAULT_UNSUPPORTED, 0, "plan", "%s", plan->collector.refusal);
     return FAULT_NONE;
-}
-
-/* ---- programs that stop their threads, and are no known collector ---- */
-
-uint64_t collector_stoppers(uint64_t caught)
-{
-    const uint64_t real_time = ~(BIT(REALTIME_FIRST) - 1);
-    const uint64_t meant_for_threads = BIT(SIGUSR1) | BIT(SIGUSR2) | BIT(SIGSTKFLT) | BIT(SIGURG) |
-                                       BIT(SIGXCPU) | BIT(SIGXFSZ) | BIT(SIGVTALRM) | BIT(SIGPROF) |
-                                       BIT(SIGPWR) | real_time;
-
-    return (caught & real_time & ~BIT(MUSL_SYNCCALL)) == (real_time & ~BIT(MUSL_SYNCCALL))
-               ? 0
-               : caught & meant_for_threads;
-}
-
-/* True if the words above sp contain the address of a signal restorer: a handler's frame. */
-static bool is_in_handler(const struct plan *plan, struct memory *memory, remote_addr sp)
-{
-    uint64_t words[HANDLER_WORDS];
-    size_t len = sizeof words;
-
-    while (len > MEMORY_PAGE && !memory_read(memory, sp, words, len))
-        len /= 2;
-    if (len <= MEMORY_PAGE)
-        len = MEMORY_PAGE - sp % MEMORY_PAGE;
-    if (sp % sizeof *words || !memory_read(memory, sp, words, len))
-        return false;
-    for (size_t i = 0; i < len / sizeof *words; i++)
-        if (plan_is_restorer(plan, words[i]))
-            return true;
-    return false;
-}
-
-/*
- * A handler's own signal is blocked while it runs. Threads that block the signal all the time
- * never run it.
- */
-static bool waits_in_handler(const struct plan *plan, const struct target *target,
-                             struct memory *memory, const struct thread *thread,
-                             const struct proc_status *status, uint64_t stoppers)
-{
-    struct proc_syscall at;
-
-    return (status->sig_blocked & stoppers) && thread_read_syscall(thread, target, &at) &&
-           at.asleep && is_in_handler(plan, memory, at.sp);
-}
-
-bool collector_has_stopped(const struct plan *plan, const struct target *target,
-                           struct memory *memory, pid_t tid, uint64_t stoppers, size_t most)
-{
-    struct proc_status status;
-    struct threads threads;
-    bool stopped = false;
-
-    if (threads_list(&threads, target, NULL) != FAULT_NONE)
-        return true;
-    for (size_t i = 0; i < threads.count && i < most && !stopped; i++) {
-        const struct thread *thread = &threads.list[i];
-        if (thread_status(target->proc, target->pid, thread->tid, &status))
-            continue;
-        stopped = waits_in_handler(plan, target, memory, thread, &status, stoppers) ||
-                  (thread->tid != tid && (status.sig_pending & ~status.sig_blocked & stoppers));
-    }
-    threads_free(&threads);
-    return stopped;
 }
 
 /* ---- at each call ---- */

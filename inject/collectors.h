@@ -16,11 +16,7 @@
  * The thread that stops the world waits for no answer itself but keeps all
  * others stopped: it must not be the one that makes the call.
  *
- * Any other program may stop its threads in this way (crash reporters, thread dumpers,
- * small runtimes). It is not recognized; but it has a handler for a signal that is meant
- * for threads. In such a process the call also runs on the thread's own stack where that
- * is possible, and a signal is unblocked once the thread waits in the call while the signal
- * waits for it (inject/run.c).
+ * Other programs that stop their threads by signals: inject/stoppers.h.
  */
 #pragma once
 
@@ -48,21 +44,6 @@ struct plan;
  */
 fault_code collectors_find(struct plan *plan, const struct modules *modules,
                            const struct target *target, struct memory *memory, struct fault *fault);
-
-/*
- * Of the signals that a process handles, returns those by which it might stop its threads:
- * not those that concern the whole process (SIGTERM, SIGCHLD, SIGALRM, ...), which every
- * program handles, and none if it handles every signal, as Go's runtime does.
- */
-uint64_t collector_stoppers(uint64_t caught);
-
-/*
- * True if a thread waits in the handler of such a signal, or is about to run it: tid may have
- * stopped it. Also true if tid waits in such a handler. (A signal that only waits for tid is let
- * in during the call.) Looks at no more than `most` threads, without a stop.
- */
-bool collector_has_stopped(const struct plan *plan, const struct target *target,
-                           struct memory *memory, pid_t tid, uint64_t stoppers, size_t most);
 
 /*
  * Returns the signals that must stay unblocked during a call, as they are now;

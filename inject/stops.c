@@ -46,10 +46,16 @@ static uint64_t count_sleeps(const struct thread *thread, const struct target *t
 void stops_look(struct stop_record *record, const struct thread *thread,
                 const struct target *target, const struct proc_syscall *now)
 {
+    struct proc_status status;
+
     record->at = *now;
     record->stops_there = 0;
     record->unchanged = false;
-    record->switches = now->asleep ? count_sleeps(thread, target) : 0;
+    record->switches = 0;
+    if (now->asleep && thread_status(target->proc, target->pid, thread->tid, &status) == 0) {
+        record->switches = status.voluntary_switches;
+        record->other_switches = status.other_switches;
+    }
 }
 
 /* What else than the thread itself may change such a result. */

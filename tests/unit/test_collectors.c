@@ -114,22 +114,8 @@ static void test_no_collector(void)
     CHECK(plan.forbidden.count == 0);
 }
 
-/* Not those that every program handles, nor those of a program that handles them all. */
-static void test_stoppers(void)
-{
-    const uint64_t usual = BIT(SIGINT) | BIT(SIGTERM) | BIT(SIGSEGV) | BIT(SIGCHLD) | BIT(SIGALRM) |
-                           BIT(SIGPIPE) | BIT(32) | BIT(33);
-
-    CHECK(collector_stoppers(0) == 0 && collector_stoppers(usual) == 0);
-    CHECK(collector_stoppers(usual | BIT(SIGUSR1)) == BIT(SIGUSR1));
-    CHECK(collector_stoppers(BIT(SIGPWR) | BIT(SIGXCPU)) == (BIT(SIGPWR) | BIT(SIGXCPU)));
-    CHECK(collector_stoppers(BIT(40)) == BIT(40));
-    CHECK(collector_stoppers(~0ull) == 0 && collector_stoppers(~BIT(SIGUSR2)) == 0);
-}
-
 int main(void)
 {
-    test_stoppers();
     if (CHECK(own_open(&own))) {
         test_signals();
         test_masks();
