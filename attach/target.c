@@ -188,18 +188,23 @@ static ssize_t copy_recorded_maps(const struct target_record *record, char **tex
     return (ssize_t)record->maps_len;
 }
 
+/* Returns a thread that still shows the memory if that of target_via has ended; 0: none. */
+static pid_t find_other_via(const struct target *target)
+{
+    pid_t live = target->stat.pid ? find_live_thread(target) : 0;
+
+    return live != target_via(target) ? live : 0;
+}
+
 ssize_t target_maps(const struct target *target, char **text, size_t limit)
 {
-    pid_t via = target_via(target), live;
+    pid_t live;
 
     if (target->record)
         return copy_recorded_maps(target->record, text, limit);
-    ssize_t n = procfs_slurp(target->proc, text, limit, "%d/maps", (int)via);
+    ssize_t n = procfs_slurp(target->proc, text, limit, "%d/maps", (int)target_via(target));
 
-    if (!target->stat.pid || (n != 0 && n != -ESRCH && n != -ENOENT))
-        return n;
-    live = find_live_thread(target);
-    if (!live || live == via)
+    if ((n != 0 && n != -ESRCH && n != -ENOENT) || !(live = find_other_via(target)))
         return n;
     free(*text);
     return procfs_slurp(target->proc, text, limit, "%d/maps", (int)live);
@@ -277,8 +282,9 @@ uint64_t target_rss(const struct target *target)
     return process_status(target->proc, target_via(target), &status) == 0 ? status.rss_bytes : 0;
 }
 
-fault_code target_usage(const struct target *target, struct proc_usage *usage,
-                        enum usage_source *source, struct fault *fault)
+/* Returns 0, or -errno of the last file. */
+static int usage_seen_by(const struct target *target, pid_t via, struct proc_usage *usage,
+                         enum usage_source *source)
 {
     static const char *const files[] = {
         [USAGE_ROLLUP] = "smaps_rollup", [USAGE_SMAPS] = "smaps", [USAGE_STATUS] = "status"};
@@ -286,17 +292,28 @@ fault_code target_usage(const struct target *target, struct proc_usage *usage,
 
     for (unsigned i = 0; i < ARRAY_LEN(files); i++) {
         AUTO_FREE char *text = NULL;
-        n = procfs_slurp(target->proc, &text, SMAPS_LIMIT, "%d/%s", (int)target_via(target),
-                         files[i]);
+        n = procfs_slurp(target->proc, &text, SMAPS_LIMIT, "%d/%s", (int)via, files[i]);
         if (n > 0 && parse_usage(text, (size_t)n, usage)) {
             *source = (enum usage_source)i;
-            return FAULT_NONE;
+            return 0;
         }
     }
+    return n < 0 ? (int)n : -ENODATA;
+}
+
+fault_code target_usage(const struct target *target, struct proc_usage *usage,
+                        enum usage_source *source, struct fault *fault)
+{
+    int error = usage_seen_by(target, target_via(target), usage, source);
+    pid_t live = error ? find_other_via(target) : 0;
+
+    if (live)
+        error = usage_seen_by(target, live, usage, source);
+    if (!error)
+        return FAULT_NONE;
     /* An ending process has no memory any more; the reads then fail in various ways. */
     fault_code rc = target_check_end(target, fault);
     if (rc != FAULT_NONE)
         return rc;
-    return fault_set(fault, FAULT_INTERNAL, n < 0 ? (int)-n : 0, "read the memory use",
-                     "its memory use");
+    return fault_set(fault, FAULT_INTERNAL, -error, "read the memory use", "its memory use");
 }

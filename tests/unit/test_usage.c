@@ -1,11 +1,17 @@
 /* Memory use from /proc, and the rows that explain it. */
+#include "attach/faults.h"
 #include "attach/target.h"
 #include "check.h"
 #include "cli/output/usage_aged.h"
 #include "host/parse.h"
+#include "host/task.h"
 
+#include <pthread.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 static bool parse(const char *text, struct proc_usage *out)
@@ -67,6 +73,63 @@ static void test_own(void)
     CHECK(usage.rss > 64 << 10 && usage.anonymous < usage.rss);
     target_close(&target);
     procfs_close(&proc);
+}
+
+static void *sleep_for_ever(void *unused)
+{
+    pause();
+    return unused;
+}
+
+/* Once a byte can be read, its first thread ends. */
+static pid_t start_two_threads(int fd)
+{
+    pthread_t thread;
+    char byte;
+    pid_t pid = fork();
+
+    if (pid)
+        return pid;
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (pthread_create(&thread, NULL, sleep_for_ever, NULL) || read(fd, &byte, 1) != 1)
+        _exit(1);
+    pthread_exit(NULL);
+}
+
+static bool has_ended(const struct procfs *proc, pid_t pid)
+{
+    struct proc_stat stat;
+
+    for (int i = 0; i < 2000; i++) {
+        if (process_stat(proc, pid, &stat) != 0 || stat.state == 'Z')
+            return true;
+        usleep(5000);
+    }
+    return false;
+}
+
+/* The first thread ends while the tool works: another one still shows the memory. */
+static void test_first_thread_ends(void)
+{
+    struct procfs proc;
+    struct target target;
+    struct proc_usage usage;
+    enum usage_source source;
+    int fds[2];
+
+    if (!CHECK(procfs_open(&proc, "/proc") == 0 && pipe(fds) == 0))
+        return;
+    pid_t pid = start_two_threads(fds[0]);
+    CHECK(target_open(&target, &proc, pid, NULL) == FAULT_NONE);
+    CHECK(write(fds[1], "", 1) == 1 && has_ended(&proc, pid));
+    CHECK(target_usage(&target, &usage, &source, NULL) == FAULT_NONE && usage.rss > 0);
+    kill(pid, SIGKILL);
+    waitpid(pid, NULL, 0);
+    CHECK(target_usage(&target, &usage, &source, NULL) == FAULT_GONE);
+    target_close(&target);
+    procfs_close(&proc);
+    close(fds[0]);
+    close(fds[1]);
 }
 
 static int64_t sum(const struct usage_row rows[USAGE_ROWS])
@@ -205,6 +268,7 @@ int main(void)
     test_aged_unknown();
     test_parse();
     test_own();
+    test_first_thread_ends();
     test_rows();
     test_pinned_row();
     test_metrics();
