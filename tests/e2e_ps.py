@@ -214,7 +214,9 @@ class Ps(lib.TestCase):
         inner = "mount -t tmpfs none /mnt && exec sleep 600"
         argv = ["unshare", "--mount", "--pid", "--fork", "--kill-child", "sh", "-c", inner]
         outer = self.preloaded(argv, stderr=subprocess.PIPE)
-        wanted = lambda: [p for p in children(outer.pid) if comm(p) == "sleep"]
+        # It has its name before its libraries are loaded.
+        loaded = lambda p: comm(p) == "sleep" and "libjemalloc" in maps_of(p)
+        wanted = lambda: [p for p in children(outer.pid) if loaded(p) and lib.state_of(p) == "S"]
         if not lib.wait_until(lambda: wanted() or outer.poll() is not None) or outer.poll():
             raise unittest.SkipTest("no namespaces: %s" % outer.stderr.read().decode().strip())
         pid = wanted()[0]
