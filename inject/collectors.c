@@ -13,8 +13,6 @@
 
 enum {
     FUNCTION_MAX = 512,      /* bytes of a function that are decoded */
-    REALTIME_FIRST = 34,     /* SIGRTMIN of glibc; musl's SIGSYNCCALL */
-    MUSL_SYNCCALL = 34,      /* musl: src/internal/pthread_impl.h */
     LIBGC_SUSPEND = SIGPWR,  /* libgc: gcconfig.h, SIG_SUSPEND */
     LIBGC_RESTART = SIGXCPU, /* and SIG_THR_RESTART */
     PATTERN_MAX = 64,

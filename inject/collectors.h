@@ -22,7 +22,11 @@
 
 #include "elf/modules.h"
 
-enum { COLLECTOR_VARIABLES = 4 };
+enum {
+    COLLECTOR_VARIABLES = 4,
+    REALTIME_FIRST = 34, /* SIGRTMIN of glibc */
+    MUSL_SYNCCALL = 34,  /* musl: src/internal/pthread_impl.h */
+};
 
 struct collector {
     const char *name;    /* static text; NULL: the process has no collector */

@@ -6,11 +6,9 @@
 #include <signal.h>
 
 enum {
-    REALTIME_FIRST = 34, /* SIGRTMIN of glibc */
-    MUSL_SYNCCALL = 34,  /* musl: src/internal/pthread_impl.h */
-    LOOKS = 256,         /* at other threads before a stop */
-    HELD_LOOKS = 32,     /* while one is stopped, some 30 us each */
-    BLOCKING_TICKS = 2,  /* of user time; a handler that waits asleep needs microseconds */
+    LOOKS = 256,        /* at other threads before a stop */
+    HELD_LOOKS = 32,    /* while one is stopped, some 30 us each */
+    BLOCKING_TICKS = 2, /* of user time; a handler that waits asleep needs microseconds */
     HANDLER_WORDS =
         1024 /* from the stack pointer of a thread that waits in a handler to its frame */
 };
@@ -66,44 +64,48 @@ static bool blocks_anyway(const struct injection *injection, pid_t tid)
     return stat.user_ticks - record->blocks_from >= BLOCKING_TICKS;
 }
 
-/*
- * A handler's own signal is blocked while it runs. Threads that block the signal all the time
- * never run it.
- */
-static bool waits_in_handler(const struct injection *injection, const struct thread *thread,
-                             const struct proc_status *status)
+/* Looks at a thread whose record may be another one's: that one stays. */
+static void forget_blocking(const struct injection *injection, pid_t tid)
 {
-    struct proc_syscall at;
+    const struct stop_record *record = stops_find(injection->stops, tid);
 
-    if (!(status->sig_blocked & injection->stoppers)) {
-        stops_of(injection->stops, thread->tid)->blocks = false;
-        return false;
-    }
-    if (!thread_read_syscall(thread, injection->env.target, &at))
-        return false;
-    return at.asleep ? is_in_handler(&injection->env, at.sp)
-                     : !blocks_anyway(injection, thread->tid);
+    if (record && record->blocks)
+        stops_of(injection->stops, tid)->blocks = false;
 }
 
+/*
+ * A handler's own signal is blocked while it runs. Threads that block the signal all the time
+ * never run it. The look ends at the first thread that has certainly been stopped; one of which it
+ * is not known does not end it, so that all of these are measured over the same time.
+ */
 static bool have_stopped(const struct injection *injection, pid_t tid, size_t most)
 {
     const struct target *target = injection->env.target;
     const uint64_t stoppers = injection->stoppers;
+    bool stopped = false, unknown = false;
+    struct proc_syscall at;
     struct proc_status status;
     struct threads threads;
-    bool stopped = false;
 
     if (threads_list(&threads, target, NULL) != FAULT_NONE)
         return true;
-    for (size_t i = 0; i < threads.count && i < most; i++) {
+    for (size_t i = 0; i < threads.count && i < most && !stopped; i++) {
         const struct thread *thread = &threads.list[i];
         if (thread_status(target->proc, target->pid, thread->tid, &status))
             continue;
-        stopped |= waits_in_handler(injection, thread, &status) ||
-                   (thread->tid != tid && (status.sig_pending & ~status.sig_blocked & stoppers));
+        stopped = thread->tid != tid && (status.sig_pending & ~status.sig_blocked & stoppers);
+        const bool blocks = status.sig_blocked & stoppers;
+        if (blocks && !thread_read_syscall(thread, target, &at))
+            continue;
+        if (blocks && !at.asleep)
+            unknown |= !blocks_anyway(injection, thread->tid);
+        const bool waits = blocks && at.asleep && is_in_handler(&injection->env, at.sp);
+        if (!blocks || waits)
+            forget_blocking(injection, thread->tid);
+        stopped |= waits;
     }
     threads_free(&threads);
-    return stopped;
+    return stopped || unknown;
 }
 
 bool stoppers_before(const struct injection *injection, pid_t tid)

@@ -163,6 +163,17 @@ static void test_has_slept_since(void)
     end_other();
 }
 
+/* What is known of another thread is not lost for a thread that only happens to be looked at. */
+static void test_records_stay(void)
+{
+    const pid_t same_place = getpid() + STOPS_THREADS;
+
+    memset(&stops, 0, sizeof stops);
+    stops_of(&stops, same_place)->stops = 5;
+    CHECK(!stoppers_before(&injection, getpid()));
+    CHECK(stops_find(&stops, same_place) && stops_find(&stops, same_place)->stops == 5);
+}
+
 static void note_own_restorer(void)
 {
     struct sigaction action = {.sa_handler = stop_in_handler};
@@ -191,6 +202,7 @@ int main(void)
         test_in_handler(DOING_SLEEP);
         test_in_handler(DOING_SPIN);
         test_has_slept_since();
+        test_records_stay();
     }
     own_close(&own);
     return check_result();
