@@ -378,7 +378,8 @@ static enum attempt try_thread(struct injection *injection, const struct thread 
 static void load_unwinder(struct injection *injection)
 {
     if (!injection->unwinder_tried)
-        injection->unwinder = unwinder_new(injection->env.memory, injection->env.modules);
+        injection->unwinder =
+            unwinder_new(injection->env.memory, injection->env.modules, injection->env.deadline);
     injection->unwinder_tried = true;
 }
 

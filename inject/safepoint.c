@@ -281,7 +281,13 @@ static struct evidence judge_by_walk(const struct plan *plan, struct memory *mem
         walk = judge_rest(plan, memory, &walk, stack_end);
     if (walk.proof == PROOF_SAFE && !main_thread && thread_is_ending(memory, &walk))
         walk.proof = PROOF_ENDING;
-    if (walk.proof != PROOF_UNWIND)
+    /* The first thread never ends like this: it needs no walk if its words are clean. */
+    if (walk.proof == PROOF_EXHAUSTED && !(main_thread && scan->proof == PROOF_MAYBE_ENDING)) {
+        walk.unfollowed = true;
+        walk.lost = lost;
+        return walk;
+    }
+    if (walk.proof != PROOF_UNWIND && walk.proof != PROOF_EXHAUSTED)
         return walk;
     /*
      * That the walk failed says less than the result of the scan; through glibc's own code, where
@@ -347,6 +353,7 @@ const char *proof_text(enum proof proof)
         [PROOF_NO_TLS] = "is not a thread of the C library",
         [PROOF_UNREADABLE] = "had an unreadable stack",
         [PROOF_UNWIND] = "could not be unwound",
+        [PROOF_EXHAUSTED] = "has call frame information that takes too long to follow",
         [PROOF_COLLECTOR] = "was working for the garbage collector",
         [PROOF_ENDING] = "was ending",
         [PROOF_MAYBE_ENDING] = "may be ending, which only its frames show",

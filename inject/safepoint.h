@@ -24,6 +24,7 @@ enum proof {
     PROOF_NO_TLS,        /* not a thread of the C library */
     PROOF_UNREADABLE,    /* its stack could not be read */
     PROOF_UNWIND,        /* its frames could not be followed to the outermost one */
+    PROOF_EXHAUSTED,     /* following its frames took too much work */
     PROOF_COLLECTOR,     /* it may have stopped the others for a garbage collector */
     PROOF_ENDING,        /* its function has returned, and the C library is ending it */
     PROOF_MAYBE_ENDING,  /* only unwinding can determine whether it is ending */
@@ -43,7 +44,7 @@ enum proof {
 
 struct evidence {
     enum proof proof;
-    remote_addr address; /* PROOF_PC: pc; PROOF_STACK: the word; otherwise 0 */
+    remote_addr address; /* PROOF_PC, _UNWIND, _EXHAUSTED: pc; PROOF_STACK: the word; otherwise 0 */
     const char *what;    /* the forbidden range's name, or NULL */
     size_t scanned;      /* bytes of stack */
     unsigned frames;     /* unwound; 0: the scan was sufficient, or no stack was unwound */

@@ -112,6 +112,10 @@ fault_code unprovable_fault(const struct injection *injection, const struct cand
                          "in %u of %u stops thread %d %s, and %s", record->nr_stops, record->stops,
                          (int)record->tid, sleep, suspicion);
     write_lost(injection->env.modules, record->outside.lost, lost, sizeof lost);
+    if (record->outside.proof == PROOF_EXHAUSTED)
+        return fault_set(fault, FAULT_UNPROVABLE, 0, "find a safe point",
+                         "in %u of %u stops thread %d %s, and %s%s", record->nr_stops,
+                         record->stops, (int)record->tid, sleep, suspicion, lost);
     return fault_set(fault, FAULT_UNPROVABLE, 0, "find a safe point",
                      "in %u of %u stops thread %d %s, and %s: of a frame, or an old word; neither "
                      "call frame information nor the code shows where it returns to%s",

@@ -50,13 +50,32 @@ static bool libunwind_load(struct library *library)
     return true;
 }
 
-enum { FRAMES_MAX = 10000, SNAPSHOT_MAX = 256 << 10, BEYOND_MAX = 64 << 10 };
+enum {
+    FRAMES_MAX = 10000,
+    SNAPSHOT_MAX = 256 << 10,
+    BEYOND_MAX = 64 << 10,
+    /*
+     * Reads of libunwind, about 20 ns each, and 600 if each remembers a state. A frame whose
+     * rules it has kept takes 3 of them, another one about 70; the longest rules of a function
+     * that were found, in GCC, are 20,000 bytes.
+     */
+    READS_MAX = 32768,
+    READS_OF_FRAME = 16, /* granted for each frame */
+    SYSCALL_READS = 64,  /* what a system call counts as */
+    DEADLINE_EVERY = 1024,
+    /* Instructions of frames without call frame information, about 30 ns each. */
+    CODE_MAX = 98304,
+    CODE_OF_FRAME = 256,
+};
 
 /*
- * The address that libunwind gets for a table that exists only in the tool: in
- * the kernel's half of the address space. access_mem answers reads there.
+ * The address of the table with the one function that libunwind looks for: in the
+ * kernel's half of the address space. access_mem answers reads there.
  */
 static const remote_addr own_table = 0xffff000000000000;
+
+/* Its start is the lowest one, and its FDE at distance 0 of the base: struct unwind_entry. */
+static const unw_word_t only_entry = (uint32_t)INT32_MIN;
 
 struct unwinder {
     struct library library;
@@ -70,70 +89,79 @@ struct unwinder {
     size_t stack_len;         /* bytes of it in snapshot */
     remote_addr beyond_start; /* address of beyond: where the walk was last */
     size_t beyond_len;
-    bool guessed;     /* a frame had no call frame information */
+    bool guessed; /* a frame had no call frame information */
+    const struct deadline *deadline;
+    unsigned reads_left; /* 0: the walk is given up */
+    unsigned code_left;
     remote_addr rest; /* stack pointer of the frame that could not be left */
     unsigned char snapshot[SNAPSHOT_MAX];
     unsigned char beyond[BEYOND_MAX];
 };
 
+static void grant(unsigned *left, unsigned more, unsigned max)
+{
+    *left = max - *left < more ? max : *left + more;
+}
+
+static void spend(struct unwinder *unwinder, unsigned reads)
+{
+    unwinder->reads_left -= reads < unwinder->reads_left ? reads : unwinder->reads_left;
+}
+
 /*
- * Finds the two offsets of each function (elf/unwind_table.h), in place of a table
- * that the program lacks.
+ * Tables may make libunwind loop for ever, or remember states without end. It does
+ * neither without reading them, so that refused reads end both.
  */
-static bool find_own_table(const struct unwinder *unwinder, const struct module *module,
-                           unw_dyn_info_t *info)
+static bool may_read(struct unwinder *unwinder)
 {
+    if (unwinder->reads_left % DEADLINE_EVERY == 0 &&
+        (deadline_passed(unwinder->deadline) || deadline_interrupted(unwinder->deadline)))
+        unwinder->reads_left = 0;
+    if (!unwinder->reads_left)
+        return false;
+    unwinder->reads_left--;
+    return true;
+}
+
+/*
+ * Finds the FDE that may describe ip, in the program's table or, if it has none, in
+ * that of the plan (elf/eh_frames.h). Returns its address; 0: none.
+ */
+static remote_addr find_record(struct unwinder *unwinder, remote_addr ip)
+{
+    const struct module *module = modules_at(unwinder->modules, ip);
     const struct eh_frames *frames = unwinder->frames;
-
-    if (!frames->count || frames->base != module->start || module->end - module->start > INT32_MAX)
-        return false;
-    info->format = UNW_INFO_FORMAT_REMOTE_TABLE;
-    info->start_ip = module->start;
-    info->end_ip = module->end;
-    info->u.rti.segbase = frames->base;
-    info->u.rti.table_data = own_table;
-    info->u.rti.table_len = frames->count;
-    return true;
-}
-
-static bool read_own_table(const struct eh_frames *frames, remote_addr addr, unw_word_t *value)
-{
-    uint64_t i = (addr - own_table) / sizeof *value;
-
-    if (addr < own_table || addr % sizeof *value || i >= frames->count)
-        return false;
-    *value = frames->list[i].start | (unw_word_t)frames->list[i].record << 32;
-    return true;
-}
-
-static bool find_table(struct unwinder *unwinder, const struct module *module, unw_dyn_info_t *info)
-{
     struct unwind_table table;
-    enum unwind_table_state state = unwind_table_find(&table, unwinder->memory, module);
+    size_t i;
 
-    if (state == UNWIND_TABLE_NONE)
-        return find_own_table(unwinder, module, info);
-    if (state != UNWIND_TABLE_FOUND)
-        return false;
-    info->format = UNW_INFO_FORMAT_REMOTE_TABLE;
-    info->start_ip = module->start;
-    info->end_ip = module->end;
-    info->u.rti.segbase = table.base;
-    info->u.rti.table_data = table.entries;
-    info->u.rti.table_len = table.count * sizeof(struct unwind_entry) / sizeof(unw_word_t);
-    return true;
+    if (!module)
+        return 0;
+    switch (unwind_table_find(&table, unwinder->memory, module)) {
+    case UNWIND_TABLE_FOUND:
+        return unwind_table_search(&table, unwinder->memory, ip);
+    case UNWIND_TABLE_NONE:
+        i = frames->base == module->start ? eh_frames_at(frames, ip) : SIZE_MAX;
+        return i == SIZE_MAX ? 0 : frames->base + frames->list[i].record;
+    default:
+        return 0;
+    }
 }
 
 static int find_proc_info(unw_addr_space_t space, unw_word_t ip, unw_proc_info_t *info, int need,
                           void *arg)
 {
     struct unwinder *unwinder = arg;
-    const struct module *module = modules_at(unwinder->modules, ip);
     unw_dyn_info_t table;
     int rc = -UNW_ENOINFO;
 
     memset(&table, 0, sizeof table);
-    if (module && find_table(unwinder, module, &table))
+    table.format = UNW_INFO_FORMAT_REMOTE_TABLE;
+    table.start_ip = ip;
+    table.end_ip = ip + 1;
+    table.u.rti.table_data = own_table;
+    table.u.rti.table_len = 1;
+    spend(unwinder, SYSCALL_READS);
+    if (may_read(unwinder) && (table.u.rti.segbase = find_record(unwinder, ip)))
         rc = unwinder->library.search_table(space, ip, &table, info, need, arg);
     /* libunwind falls back to a chain of frame pointers here, which proves nothing. */
     if (rc < 0)
@@ -183,6 +211,7 @@ static bool read_beyond(struct unwinder *unwinder, remote_addr addr, unw_word_t 
     if (own)
         len = unwinder->stack_end - start < BEYOND_MAX ? (size_t)(unwinder->stack_end - start)
                                                        : BEYOND_MAX;
+    spend(unwinder, SYSCALL_READS + (unsigned)len / SYSCALL_READS);
     unwinder->beyond_start = start;
     unwinder->beyond_len = memory_read(unwinder->memory, start, unwinder->beyond, len) ? len : 0;
     return read_from(unwinder->beyond, start, unwinder->beyond_len, addr, value);
@@ -195,11 +224,14 @@ static int access_mem(unw_addr_space_t space, unw_word_t addr, unw_word_t *value
     bool ok;
 
     (void)space;
-    if (write)
+    if (write || !may_read(unwinder))
         return -UNW_EINVAL;
-    if (read_from(unwinder->snapshot, unwinder->stack_start, unwinder->stack_len, addr, value) ||
-        read_own_table(unwinder->frames, addr, value))
+    if (read_from(unwinder->snapshot, unwinder->stack_start, unwinder->stack_len, addr, value))
         return 0;
+    if (addr == own_table) {
+        *value = only_entry;
+        return 0;
+    }
     if (memory_is_unchanging(unwinder->memory, addr))
         ok = memory_read_cached(unwinder->memory, addr, value, sizeof *value);
     else
@@ -250,7 +282,8 @@ static int no_name(unw_addr_space_t space, unw_word_t ip, char *name, size_t siz
     return -UNW_EINVAL;
 }
 
-struct unwinder *unwinder_new(struct memory *memory, const struct modules *modules)
+struct unwinder *unwinder_new(struct memory *memory, const struct modules *modules,
+                              const struct deadline *deadline)
 {
     static unw_accessors_t accessors = {
         .find_proc_info = find_proc_info,
@@ -268,6 +301,7 @@ struct unwinder *unwinder_new(struct memory *memory, const struct modules *modul
         return NULL;
     unwinder->memory = memory;
     unwinder->modules = modules;
+    unwinder->deadline = deadline;
     unwinder->ways = ways_new();
     if (unwinder->ways && libunwind_load(&unwinder->library))
         unwinder->space = unwinder->library.create(&accessors, 0);
@@ -361,7 +395,11 @@ static bool leave_by_code(struct unwinder *unwinder, struct step *step)
     struct way place = place_of(unwinder, step);
 
     unwinder->rest = arch_sp(&place.regs);
-    if (!ways_leave(unwinder->ways, &query, &place))
+    spend(unwinder, SYSCALL_READS);
+    if (!may_read(unwinder))
+        return false;
+    grant(&unwinder->code_left, CODE_OF_FRAME, CODE_MAX);
+    if (!ways_leave(unwinder->ways, &query, &unwinder->code_left, &place))
         return false;
     /* At its start, a walk takes pc to be exact: what counts is the call before it. */
     unwinder->place = place;
@@ -407,7 +445,11 @@ static struct evidence walk_frames(struct unwinder *unwinder, const struct plan 
             return make_walk_evidence(frames == 1 ? PROOF_PC : PROOF_STACK, pc, range->what,
                                       frames);
         walk.frames = frames;
+        if (unwinder->reads_left)
+            grant(&unwinder->reads_left, READS_OF_FRAME, READS_MAX);
         int rc = next_frame(unwinder, step);
+        if (!unwinder->reads_left)
+            return make_walk_evidence(PROOF_EXHAUSTED, pc, NULL, frames);
         if (rc == 0)
             return walk;
         if (rc < 0) {
@@ -430,6 +472,8 @@ struct evidence unwinder_prove(struct unwinder *unwinder, const struct plan *pla
     unwinder->place = arch_way_of(regs);
     unwinder->frames = &plan->frames;
     unwinder->rest = 0;
+    unwinder->reads_left = READS_MAX;
+    unwinder->code_left = CODE_MAX;
     unwinder->library.flush(unwinder->space, 0, 0);
     take_snapshot(unwinder, arch_sp(regs), stack_end);
     if (unwinder->library.init(&step.cursor, unwinder->space, unwinder) < 0)

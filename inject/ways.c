@@ -91,9 +91,9 @@ static struct choice choose_return(struct ways *ways, const struct way_reader *r
  * If not all ways are known, the right return may be missing, and a wrong one
  * must not take its place.
  */
-bool ways_leave(struct ways *ways, const struct leave_query *query, struct way *at)
+bool ways_leave(struct ways *ways, const struct leave_query *query, unsigned *left, struct way *at)
 {
-    const struct way_reader reader = {read_code, read_slot, (void *)(uintptr_t)query};
+    const struct way_reader reader = {read_code, read_slot, (void *)(uintptr_t)query, left};
     struct ways_found found;
     remote_addr slot;
 

@@ -35,6 +35,7 @@ struct way_reader {
     bool (*code)(void *ctx, remote_addr addr, unsigned char *buf, size_t size, size_t *len);
     bool (*word)(void *ctx, remote_addr addr, uint64_t *value); /* of the stack */
     void *ctx;
+    unsigned *left; /* instructions that may be followed */
 };
 
 enum { WAY_RETURNS_MAX = 32 };
@@ -77,7 +78,8 @@ bool arch_preserves(unsigned number);
 
 /*
  * Replaces a place in a function by the place that the function returns to.
- * False: not certain, *at is unchanged. The words are read by `word`, between
+ * False: not certain, *at is unchanged. Follows at most *left instructions, and
+ * subtracts their number. The words are read by `word`, between
  * the stack pointer and stack_end.
  */
 struct leave_query {
@@ -87,4 +89,4 @@ struct leave_query {
     bool (*word)(void *ctx, remote_addr addr, uint64_t *value);
     void *ctx;
 };
-bool ways_leave(struct ways *ways, const struct leave_query *query, struct way *at);
+bool ways_leave(struct ways *ways, const struct leave_query *query, unsigned *left, struct way *at);

@@ -135,10 +135,11 @@ static bool is_new(struct ways *ways, const struct state *state)
         if (ways->seen[i].pc == place.pc && ways->seen[i].sp == place.sp &&
             ways->seen[i].bp == place.bp)
             return false;
-    if (ways->seen_count++ >= SEEN_USED) {
+    if (ways->seen_count++ >= SEEN_USED || !*ways->reader->left) {
         ways->found->too_many = true;
         return false;
     }
+    --*ways->reader->left;
     ways->seen[i] = place;
     return true;
 }

@@ -4,6 +4,7 @@
 #include "inject/refs.h"
 #include "inject/ways.h"
 
+#include <limits.h>
 #include <string.h>
 
 typedef size_t (*finder)(const unsigned char *code, size_t len);
@@ -97,7 +98,8 @@ static void check_ways(const uint8_t *data, size_t size)
 {
     static struct ways *ways;
     struct bytes bytes = {data, size};
-    const struct way_reader reader = {read_code, read_stack, &bytes};
+    unsigned left = UINT_MAX;
+    const struct way_reader reader = {read_code, read_stack, &bytes, &left};
     struct ways_found found;
     arch_regs regs;
 

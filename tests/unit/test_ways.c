@@ -7,6 +7,7 @@
 #include "inject/ways.h"
 #include "own.h"
 
+#include <limits.h>
 #include <string.h>
 #include <ucontext.h>
 
@@ -74,10 +75,14 @@ static void check_chain(void)
 {
     const struct leave_query query = {
         .memory = &own.memory, .modules = &own.modules, .stack_end = stack_end(), .word = own_word};
-    struct way place = place_of_context();
+    struct way place = place_of_context(), before = place;
+    unsigned few = 1, left;
 
+    CHECK(!ways_leave(ways, &query, &few, &place) && few == 0 &&
+          arch_pc(&place.regs) == arch_pc(&before.regs));
     for (size_t i = 0; i < depth; i++) {
-        if (!CHECK(ways_leave(ways, &query, &place)) ||
+        left = UINT_MAX;
+        if (!CHECK(ways_leave(ways, &query, &left, &place) && left < UINT_MAX) ||
             !CHECK(arch_pc(&place.regs) == returns_to[depth - 1 - i]))
             break;
     }
@@ -201,7 +206,8 @@ static bool read_stack(void *ctx, remote_addr addr, uint64_t *value)
 
 static struct ways_found follow(const void *bytes, size_t len, remote_addr seek)
 {
-    const struct way_reader reader = {read_code, read_stack, NULL};
+    unsigned left = UINT_MAX;
+    const struct way_reader reader = {read_code, read_stack, NULL, &left};
     struct ways_found found;
     arch_regs regs;
 
