@@ -1,5 +1,7 @@
 #include "elf/debugfile.h"
 #include "attach/target_paths.h"
+#include "base/allowance.h"
+#include "base/interruptions.h"
 #include "elf/rootfile.h"
 #include "elf/sections.h"
 
@@ -9,7 +11,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-enum { CHECKSUM_BLOCK = 256 << 10 };
+enum { CHECKSUM_BLOCK = 256 << 10, CHECKSUMS_KEPT = 64, UNCHANGED_NS = 100000000 };
 
 static const char debug_root[] = "/usr/lib/debug";
 
@@ -61,22 +63,65 @@ static bool debug_build_id(int fd, struct build_id *out)
             notes_build_id(notes, section.sh_size, out));
 }
 
+/* The checksums that were computed last. */
+static struct checksum {
+    bool made;
+    struct stat of;
+    uint32_t value;
+} checksums[CHECKSUMS_KEPT];
+static size_t checksums_made;
+
+static struct allowance summed = {DEBUGFILE_RUN_MAX, DEBUGFILE_PER_SECOND, 0, 0};
+
+static bool is_same_content(const struct stat *a, const struct stat *b)
+{
+    return a->st_dev == b->st_dev && a->st_ino == b->st_ino && a->st_size == b->st_size &&
+           a->st_mtim.tv_sec == b->st_mtim.tv_sec && a->st_mtim.tv_nsec == b->st_mtim.tv_nsec &&
+           a->st_ctim.tv_sec == b->st_ctim.tv_sec && a->st_ctim.tv_nsec == b->st_ctim.tv_nsec;
+}
+
 /* The CRC-32 of the whole file (ISO 3309), which liblzma provides. */
-static bool checksum_agrees(int fd, uint64_t size, uint32_t wanted)
+static bool compute_checksum(int fd, uint64_t size, uint32_t *value)
 {
     AUTO_FREE unsigned char *block = malloc(CHECKSUM_BLOCK);
-    uint32_t checksum = 0;
+    const sig_atomic_t begun = interruptions();
 
-    if (!block || size > DEBUGFILE_CHECKSUM_MAX)
+    *value = 0;
+    if (!block || size > DEBUGFILE_CHECKSUM_MAX || !allowance_take(&summed, size))
         return false;
     for (uint64_t done = 0; done < size;) {
         size_t n = size - done < CHECKSUM_BLOCK ? (size_t)(size - done) : CHECKSUM_BLOCK;
-        if (!file_read(fd, done, block, n))
+        if (interruptions() != begun || !file_read(fd, done, block, n))
             return false;
-        checksum = lzma_crc32(block, n, checksum);
+        *value = lzma_crc32(block, n, *value);
         done += n;
     }
-    return checksum == wanted;
+    return true;
+}
+
+/* Times of files are as coarse as a tick: a file may change again without a trace until then. */
+static bool is_long_unchanged(const struct stat *st)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_REALTIME, &now);
+    return (now.tv_sec - st->st_ctim.tv_sec) * 1000000000 + now.tv_nsec - st->st_ctim.tv_nsec >
+           UNCHANGED_NS;
+}
+
+static bool checksum_agrees(int fd, const struct stat *st, uint32_t wanted)
+{
+    struct checksum *kept;
+    uint32_t value;
+
+    for (size_t i = 0; i < CHECKSUMS_KEPT; i++)
+        if (checksums[i].made && is_same_content(&checksums[i].of, st))
+            return checksums[i].value == wanted;
+    if (!compute_checksum(fd, (uint64_t)st->st_size, &value))
+        return false;
+    kept = &checksums[checksums_made++ % CHECKSUMS_KEPT];
+    *kept = (struct checksum){is_long_unchanged(st), *st, value};
+    return value == wanted;
 }
 
 static bool is_module_itself(const struct search *search, const struct stat *st)
@@ -98,7 +143,7 @@ static bool matches_module(const struct search *search, int fd, enum debugfile_w
         return false;
     if (search->id.len && debug_build_id(fd, &id))
         return id.len == search->id.len && memcmp(id.bytes, search->id.bytes, id.len) == 0;
-    return way == DEBUGFILE_LINK && checksum_agrees(fd, (uint64_t)st.st_size, search->checksum);
+    return way == DEBUGFILE_LINK && checksum_agrees(fd, &st, search->checksum);
 }
 
 /* True if the file at out->path is the debug file of the module. */

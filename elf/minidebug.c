@@ -1,4 +1,6 @@
 #include "elf/minidebug.h"
+#include "base/allowance.h"
+#include "base/interruptions.h"
 #include "elf/sections.h"
 
 #include <errno.h>
@@ -7,6 +9,8 @@
 #include <sys/mman.h>
 
 enum { BLOCK = 64 << 10 };
+
+static struct allowance unpacked = {MINIDEBUG_RUN_MAX, MINIDEBUG_PER_SECOND, 0, 0};
 
 struct unpacking {
     int from, to;
@@ -50,7 +54,7 @@ static int drain_output(struct unpacking *unpacking)
 {
     size_t n = BLOCK - unpacking->stream.avail_out;
 
-    if (n > MINIDEBUG_UNPACKED_MAX - unpacking->written)
+    if (n > MINIDEBUG_UNPACKED_MAX - unpacking->written || !allowance_take(&unpacked, n))
         return -EFBIG;
     if (pwrite(unpacking->to, unpacking->out, n, (off_t)unpacking->written) != (ssize_t)n)
         return -ENOMEM;
@@ -66,10 +70,13 @@ static int drain_output(struct unpacking *unpacking)
  */
 static int unpack_all(struct unpacking *unpacking)
 {
+    const sig_atomic_t begun = interruptions();
     lzma_ret rc;
     int err;
 
     do {
+        if (interruptions() != begun)
+            return -EINTR;
         if (!unpacking->stream.avail_in && unpacking->left && (err = fill_input(unpacking)))
             return err;
         rc = lzma_code(&unpacking->stream, unpacking->left ? LZMA_RUN : LZMA_FINISH);

@@ -1,4 +1,5 @@
 #include "run/interrupt.h"
+#include "base/interruptions.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -80,6 +81,7 @@ void interrupt_init(int status)
                                  on_tick}; /* the same as for the deadline, which may start later */
 
     exit_status = status;
+    interruptions_count_in(&signals_seen);
     sigaction(SIGINT, &action, NULL);
     sigaction(SIGTERM, &action, NULL);
     if (sigaction(SIGHUP, NULL, &former) == 0 && former.sa_handler != SIG_IGN) /* nohup(1) */

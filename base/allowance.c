@@ -1,0 +1,17 @@
+#include "base/allowance.h"
+#include "base/util.h"
+
+bool allowance_take(struct allowance *allowance, uint64_t amount)
+{
+    uint64_t now = clock_now(), seconds = (now - allowance->taken_at) / 1000000000;
+    uint64_t renewed = allowance->per_second * seconds;
+
+    if (seconds) {
+        allowance->taken -= renewed < allowance->taken ? renewed : allowance->taken;
+        allowance->taken_at = now;
+    }
+    if (amount > allowance->max - allowance->taken)
+        return false;
+    allowance->taken += amount;
+    return true;
+}

@@ -1,0 +1,200 @@
+"""Modules whose separate symbols cost far more than they are worth: sixty links to one file of a
+gigabyte, and sixty archives of 11 KB that unpack to 64 MiB each. The cost is that of one run,
+not of each module; the rest of the answer comes."""
+
+import contextlib
+import lzma
+import os
+import re
+import shutil
+import signal
+import struct
+import subprocess
+import threading
+
+import hostile
+import lib
+
+MODULES = 60
+GIANT = 1 << 30
+UNPACKED = 64 * hostile.MIB
+# 256 MiB and what is renewed: see elf/minidebug.h
+FILES_MAX = 400 * hostile.MIB
+BASE, APART = 0x7F0000000000, 1 << 20
+
+
+def run(*words):
+    subprocess.run(words, check=True, capture_output=True)
+
+
+def memory_files(pid):
+    """Returns the bytes of the memory files that a process has open."""
+    total = 0
+    with contextlib.suppress(OSError):
+        for fd in os.scandir("/proc/%d/fd" % pid):
+            with contextlib.suppress(OSError):
+                if "memfd:" in os.readlink(fd.path):
+                    total += os.stat(fd.path).st_blocks * 512
+    return total
+
+
+def bytes_moved(pid):
+    """Returns how much a process has read of files, and written to them."""
+    try:
+        text = lib.read_text("/proc/%d/io" % pid)
+    except OSError:
+        return 0, 0
+    return tuple(int(re.search(name + r": (\d+)", text)[1]) for name in ("rchar", "wchar"))
+
+
+class DebugBombsTest(lib.TestCase):
+    def setUp(self):
+        for program in "cc", "objcopy":
+            if not shutil.which(program):
+                self.skipTest("%s is not installed" % program)
+        self.dir = self.directory()
+        with open(self.path("module.c"), "w") as file:
+            file.write("int f(int x) { return x + 1; }\n")
+        run("cc", "-shared", "-fPIC", "-Wl,--build-id=none", "-s", "-o", self.path("plain.so"),
+            self.path("module.c"))
+        with open(self.path("plain.so"), "rb") as file:
+            self.plain = file.read()
+
+    def path(self, name):
+        return os.path.join(self.dir, name)
+
+    def put_modules(self, section, data):
+        """Writes the modules with that section; returns their paths."""
+        with open(self.path("section"), "wb") as file:
+            file.write(data)
+        run("objcopy", "--add-section", "%s=%s" % (section, self.path("section")),
+            self.path("plain.so"), self.path("lib.so"))
+        paths = [self.path("lib%02d.so" % i) for i in range(MODULES)]
+        for path in paths:
+            shutil.copy(self.path("lib.so"), path)
+        return paths
+
+    def put_links(self):
+        with open(self.path("giant.debug"), "wb") as file:
+            file.write(self.plain)
+            file.truncate(GIANT)
+        return self.put_modules(".gnu_debuglink", b"giant.debug\0" + struct.pack("<I", 0x12345678))
+
+    def put_archives(self):
+        data = self.plain + bytes(UNPACKED - len(self.plain))
+        return self.put_modules(".gnu_debugdata", lzma.compress(data, preset=1))
+
+    def put_profile(self, paths):
+        """Writes a profile with a stack in each of the modules."""
+        start = int(re.search(r"LOAD +0x(\w+) .* R E ", subprocess.run(
+            ["readelf", "-lW", self.path("plain.so")], check=True, capture_output=True,
+            text=True).stdout)[1], 16)
+        bases = [BASE + i * APART + start for i in range(MODULES)]
+        with open(self.path("x.heap"), "w") as file:
+            file.write("heap_v2/524288\n  t*: %d: %d [0: 0]\n" % (MODULES, 1000 * MODULES))
+            for base in bases:
+                file.write("@ 0x%x\n  t*: 1: 1000 [0: 0]\n" % (base + 0x100))
+            file.write("\nMAPPED_LIBRARIES:\n")
+            for i, (base, path) in enumerate(zip(bases, paths, strict=True)):
+                file.write("%x-%x r-xp %08x 08:01 %d %s\n" % (base, base + 0x1000, start, i + 1,
+                                                             path))
+        return self.path("x.heap")
+
+    def watched(self, *words, interrupt_at=None):
+        """Runs the tool to its end. Returns its result, and the most bytes that it was seen to
+        have in memory files, to have read and to have written."""
+        process = lib.Process([lib.TOOL, *map(str, words)], env=lib.tool_environment(),
+                              stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        self.addCleanup(lib.end_process, process)
+        seen = [0, 0, 0]
+        self.interrupted_at = None
+        ended = threading.Event()
+
+        def look():
+            now = memory_files(process.pid), *bytes_moved(process.pid)
+            seen[:] = map(max, seen, now)
+            if interrupt_at and now[1] > interrupt_at and self.interrupted_at is None:
+                process.send_signal(signal.SIGSTOP)
+                self.interrupted_at = bytes_moved(process.pid)[0]
+                process.send_signal(signal.SIGINT)
+                process.send_signal(signal.SIGCONT)
+            if seen[0] > 2 * FILES_MAX or seen[1] > 4 * GIANT:
+                process.kill()  # it is as bad as it can be
+            return ended.wait(0.002)
+
+        watcher = threading.Thread(target=lambda: any(iter(look, True)))
+        watcher.start()
+        try:
+            out, err = process.communicate(timeout=lib.TOOL_TIMEOUT)
+        finally:
+            ended.set()
+            watcher.join()
+        return lib.Result(words, process.returncode, out, err.decode(), 0), *seen
+
+    def start(self, paths):
+        """A process that has mapped them all."""
+        with open(self.path("program.c"), "w") as file:
+            file.write("#include <stdlib.h>\n#include <unistd.h>\nint main(void)\n{\n"
+                       "free(malloc(100));\nif (write(1, \"ready\\n\", 6) == 6) pause();\n}\n")
+        run("cc", "-o", self.path("program"), self.path("program.c"), "-ljemalloc")
+        process = self.process([self.path("program")], stdout=subprocess.PIPE,
+                               env=lib.tool_environment({"LD_PRELOAD": ":".join(paths)}))
+        self.assertEqual(process.stdout.readline(), b"ready\n")
+        return process
+
+    def test_links_to_one_file(self):
+        """Its checksum is made once."""
+        result, _, read, _ = self.watched("report", self.put_profile(self.put_links()))
+        self.assertIn(b"60 stacks", self.assert_ran(result).out)
+        self.assertLess(read, 2 * GIANT)
+
+    def test_links_of_a_process(self):
+        process = self.start(self.put_links())
+        result, _, read, _ = self.watched("status", process.pid)
+        self.assert_ran(result)
+        self.assertLess(read, 2 * GIANT)
+
+    def test_links_to_many_files(self):
+        """The files differ, and are summed up to a bound for the run."""
+        paths = self.put_links()
+        for i, path in enumerate(paths):
+            with open(path, "r+b") as file:
+                data = file.read().replace(b"giant.debug\0", b"giant.d%04d\0" % i)
+                file.seek(0)
+                file.write(data)
+            with open(self.path("giant.d%04d" % i), "wb") as file:
+                file.write(self.plain)
+                file.truncate(GIANT // 2)
+        result, _, read, _ = self.watched("report", self.put_profile(paths))
+        self.assert_ran(result)
+        self.assertLess(read, 3 * GIANT)
+
+    def test_ctrl_c(self):
+        """One signal ends the checksum."""
+        profile = self.put_profile(self.put_links())
+        for _ in range(10):
+            result, _, read, _ = self.watched("report", profile, interrupt_at=GIANT // 16)
+            if self.interrupted_at is None or self.interrupted_at > GIANT // 2:
+                continue  # the signal came too late to show anything
+            self.assertIn(result.code, (lib.OK, 130), result)
+            self.assertLess(read, self.interrupted_at + GIANT // 4)
+            return
+        self.skipTest("the checksum was always made before the signal")
+
+    def test_archives(self):
+        result, files, _, written = self.watched("report", self.put_profile(self.put_archives()))
+        self.assertIn(b"60 stacks", self.assert_ran(result).out)
+        self.assertGreaterEqual(written, UNPACKED)
+        self.assertLess(files, FILES_MAX)
+        self.assertLess(written, FILES_MAX)
+
+    def test_archives_of_a_process(self):
+        process = self.start(self.put_archives())
+        result, files, _, written = self.watched("status", process.pid)
+        self.assert_ran(result)
+        self.assertLess(files, FILES_MAX)
+        self.assertLess(written, FILES_MAX)
+
+
+if __name__ == "__main__":
+    lib.main()
