@@ -4,6 +4,8 @@
 
 #include <dlfcn.h>
 #include <libunwind.h>
+#include <setjmp.h>
+#include <signal.h>
 #include <string.h>
 
 /* Exported by libunwind for remote unwinders that find the table themselves, as this one does. */
@@ -77,6 +79,16 @@ static const remote_addr own_table = 0xffff000000000000;
 /* Its start is the lowest one, and its FDE at distance 0 of the base: struct unwind_entry. */
 static const unw_word_t only_entry = (uint32_t)INT32_MIN;
 
+/*
+ * libunwind 1.6 takes the numbers of a return address's column and of the register in
+ * which another is kept (DW_CFA_register) as indices of arrays without a look, and divides
+ * as DW_OP_div says. Such a table must not end the tool: the step fails. While rules are
+ * applied, libunwind holds no lock and has allocated nothing.
+ */
+static const int fault_signals[] = {SIGSEGV, SIGBUS, SIGFPE};
+
+enum { FAULT_SIGNALS = sizeof fault_signals / sizeof *fault_signals };
+
 struct unwinder {
     struct library library;
     struct memory *memory;
@@ -93,6 +105,7 @@ struct unwinder {
     const struct deadline *deadline;
     unsigned reads_left; /* 0: the walk is given up */
     unsigned code_left;
+    struct sigaction former[FAULT_SIGNALS];
     remote_addr rest; /* stack pointer of the frame that could not be left */
     unsigned char snapshot[SNAPSHOT_MAX];
     unsigned char beyond[BEYOND_MAX];
@@ -282,6 +295,36 @@ static int no_name(unw_addr_space_t space, unw_word_t ip, char *name, size_t siz
     return -UNW_EINVAL;
 }
 
+static _Thread_local sigjmp_buf *volatile way_out;
+
+static void on_fault(int signo)
+{
+    if (way_out)
+        siglongjmp(*way_out, 1);
+    signal(signo, SIG_DFL); /* one of the tool's own: it comes again at once, and ends it */
+}
+
+static void catch_faults(struct unwinder *unwinder)
+{
+    const struct sigaction action = {.sa_handler = on_fault, .sa_flags = SA_NODEFER};
+
+    for (size_t i = 0; i < FAULT_SIGNALS; i++)
+        sigaction(fault_signals[i], &action, &unwinder->former[i]);
+}
+
+static int take_step(const struct unwinder *unwinder, unw_cursor_t *cursor)
+{
+    sigjmp_buf here;
+    int rc = -UNW_EUNSPEC;
+
+    if (sigsetjmp(here, 0) == 0) {
+        way_out = &here;
+        rc = unwinder->library.step(cursor);
+    }
+    way_out = NULL;
+    return rc;
+}
+
 struct unwinder *unwinder_new(struct memory *memory, const struct modules *modules,
                               const struct deadline *deadline)
 {
@@ -311,6 +354,7 @@ struct unwinder *unwinder_new(struct memory *memory, const struct modules *modul
         return NULL;
     }
     unwinder->library.set_caching(unwinder->space, UNW_CACHE_GLOBAL);
+    catch_faults(unwinder);
     return unwinder;
 }
 
@@ -318,6 +362,8 @@ void unwinder_free(struct unwinder *unwinder)
 {
     if (!unwinder)
         return;
+    for (size_t i = 0; i < FAULT_SIGNALS; i++)
+        sigaction(fault_signals[i], &unwinder->former[i], NULL);
     unwinder->library.destroy(unwinder->space);
     ways_free(unwinder->ways);
     free(unwinder);
@@ -416,7 +462,7 @@ static int next_frame(struct unwinder *unwinder, struct step *step)
     bool signalled = unwinder->library.is_signal_frame(&step->cursor) > 0;
 
     unwinder->guessed = false;
-    int rc = unwinder->library.step(&step->cursor);
+    int rc = take_step(unwinder, &step->cursor);
     if (rc >= 0 && !unwinder->guessed) {
         step->exact = signalled;
         step->before = false;

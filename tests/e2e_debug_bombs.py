@@ -103,7 +103,8 @@ class DebugBombsTest(lib.TestCase):
     def watched(self, *words, interrupt_at=None):
         """Runs the tool to its end. Returns its result, and the most bytes that it was seen to
         have in memory files, to have read and to have written."""
-        process = lib.Process([lib.TOOL, *map(str, words)], env=lib.tool_environment(),
+        words = [str(word) for word in words]
+        process = lib.Process([lib.TOOL, *words], env=lib.tool_environment(),
                               stdout=subprocess.PIPE, stderr=subprocess.PIPE)
         self.addCleanup(lib.end_process, process)
         seen = [0, 0, 0]

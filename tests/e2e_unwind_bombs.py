@@ -75,6 +75,13 @@ class UnwindBombsTest(lib.TestCase):
     def test_frames_without_end(self):
         self.assertEqual(self.call(Sleeper(self, "chain")).code, lib.NO_SAFE_MOMENT)
 
+    def test_numbers_out_of_range(self):
+        """Registers that do not exist, and a division that the machine cannot do: the rules do not
+        hold, and the frame is left by its code."""
+        for mode in "register", "column", "divide":
+            result = self.call(Sleeper(self, mode))
+            self.assertIn(result.code, (lib.OK, lib.NO_SAFE_MOMENT), result)
+
     def test_deep_stack(self):
         """The bounds leave room for what programs do."""
         answer = json.loads(self.assert_ran(self.call(Sleeper(self, "deep"))).text)

@@ -8,6 +8,9 @@
  *   skip      its CFA is an expression that jumps to its own start
  *   remember  it remembers its registers four million times
  *   chain     it is its own caller, again and again, each at a higher stack pointer
+ *   register  its caller's rbx is in register 2^46
+ *   column    its return address is in register 2^46
+ *   divide    its CFA is the lowest number divided by -1
  *   deep      an ordinary function, below 9,000 calls
  *
  * That thread answers each byte of stdin with one of stdout. Its stack contains return
@@ -24,7 +27,7 @@
 enum { ROOM = 6000, LARGE = 200000, DEEP = 9000 };
 
 typedef long reader(int fd, void *buf, size_t len);
-reader read_skip, read_remember, read_chain;
+reader read_skip, read_remember, read_chain, read_register, read_column, read_divide;
 
 /* Each of them is read(2). DWARF 5, 6.4.2 and 2.5.1. */
 __asm__(".text\n"
@@ -43,6 +46,31 @@ __asm__(".text\n"
         "    syscall\n"
         "    ret\n"
         "    .cfi_endproc\n"
+
+        "read_register:\n"
+        "    .cfi_startproc\n"
+        "    .cfi_escape 9, 3, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x10\n" /* DW_CFA_register */
+        "    xor %eax, %eax\n"
+        "    syscall\n"
+        "    ret\n"
+        "    .cfi_endproc\n"
+
+        "read_divide:\n"
+        "    .cfi_startproc\n"
+        "    .cfi_escape 0x0f, 19\n"                             /* DW_CFA_def_cfa_expression */
+        "    .cfi_escape 0x0e, 0, 0, 0, 0, 0, 0, 0, 0x80\n"      /* DW_OP_const8u */
+        "    .cfi_escape 0x0f, -1, -1, -1, -1, -1, -1, -1, -1\n" /* DW_OP_const8s */
+        "    .cfi_escape 0x1b\n"                                 /* DW_OP_div */
+        "    xor %eax, %eax\n"
+        "    syscall\n"
+        "    ret\n"
+        "    .cfi_endproc\n"
+
+        "read_column:\n"
+        "    xor %eax, %eax\n"
+        "    syscall\n"
+        "    ret\n"
+        "read_column_end:\n"
 
         "read_remember:\n"
         "    xor %eax, %eax\n"
@@ -70,7 +98,24 @@ __asm__(".text\n"
         "    .uleb128 0\n"
         "    .fill 4000000, 1, 0x0a\n" /* DW_CFA_remember_state */
         "    .balign 8\n"
-        "5:\n"
+        "5:  .long 7f - 6f\n"
+        "6:  .long 0\n"
+        "    .byte 3\n" /* the version in which the column is a ULEB128 */
+        "    .asciz \"zR\"\n"
+        "    .uleb128 1\n"
+        "    .sleb128 -8\n"
+        "    .uleb128 1 << 46\n"
+        "    .uleb128 1\n"
+        "    .byte 0x1b\n"
+        "    .byte 0x0c, 7, 8\n"
+        "    .balign 8\n"
+        "7:  .long 9f - 8f\n"
+        "8:  .long 8b - 5b\n"
+        "    .long read_column - .\n"
+        "    .long read_column_end - read_column\n"
+        "    .uleb128 0\n"
+        "    .balign 8\n"
+        "9:\n"
         ".text\n");
 
 static long read_deep(int fd, void *buf, size_t len)
@@ -78,8 +123,10 @@ static long read_deep(int fd, void *buf, size_t len)
     return read(fd, buf, len);
 }
 
-static reader *const readers[] = {read_skip, read_remember, read_chain, read_deep};
-static const char *const modes[] = {"skip", "remember", "chain", "deep"};
+static reader *const readers[] = {read_skip,   read_remember, read_chain, read_register,
+                                  read_column, read_divide,   read_deep};
+static const char *const modes[] = {"skip",   "remember", "chain", "register",
+                                    "column", "divide",   "deep"};
 
 /* Called through a pointer that the compiler cannot follow: nothing tells the caller its callee. */
 static void (*volatile serve)(void *room, reader *sleep_in);
