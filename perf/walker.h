@@ -16,7 +16,7 @@ enum step { STEP_DONE, STEP_OUTERMOST, STEP_CUT, STEP_LOST };
 enum { RETURN_BITS = 12, CALLED_BITS = 10, WALKS_KEPT = 4096, WORDS_OF_WALK = 4096 };
 
 /* Of one walk; one without a hostile program's information takes some dozens. */
-enum { READS_OF_WALK = 4096, EXPRESSIONS_OF_WALK = 256 };
+enum { READS_OF_WALK = 512, EXPRESSIONS_OF_WALK = 256 };
 
 /* What is known of a word of the stack that may be a return address. */
 struct return_slot {
