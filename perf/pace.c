@@ -39,6 +39,13 @@ void pace_start(struct pace *pace, uint64_t period, unsigned most, uint64_t now_
     };
 }
 
+void pace_loosen(struct pace *pace)
+{
+    if (pace->fixed)
+        pace->least = pace->period;
+    pace->fixed = false;
+}
+
 bool pace_is_due(const struct pace *pace, uint64_t now_ns)
 {
     unsigned ms = pace->faults == 0 && pace->calm == CALM_LOOKS ? FIRST_LOOK_MS : LOOK_MS;
@@ -51,6 +58,8 @@ static uint64_t period_for(const struct pace *pace, double rate)
 {
     double wanted = rate / (PACE_AIM * pace->most);
 
+    if (wanted < (double)pace->least)
+        return pace->least;
     return pace_prime(wanted < 4294967296.0 ? (uint64_t)wanted + 1 : (uint64_t)1 << 32);
 }
 

@@ -7,6 +7,7 @@
 
 struct pace {
     bool fixed;      /* the period never changes */
+    uint64_t least;  /* the shortest period */
     unsigned most;   /* samples a second */
     uint64_t period; /* a prime or 1: not in step with a program that touches 2^n pages a turn */
     uint64_t since_ns, faults;   /* the last look: when, and how many faults there had been */
@@ -17,6 +18,9 @@ struct pace {
 
 /* period 0: adapts. now_ns is a time of clock_now. */
 void pace_start(struct pace *pace, uint64_t period, unsigned most, uint64_t now_ns);
+
+/* Lets a fixed period become longer: others may cause any number of faults. */
+void pace_loosen(struct pace *pace);
 
 /* True if it is time to count the faults for pace_look. */
 bool pace_is_due(const struct pace *pace, uint64_t now_ns);

@@ -14,7 +14,9 @@ enum {
     STACK_MAX = 60 << 10, /* a record is shorter than 64 KiB */
     RECORD_REST = 4096,   /* bytes of a sample beside its stack, at most: a chain of 127 calls */
     NAP_MS = 25,          /* between two looks into the rings */
-    RENEW_MS = 100,       /* between two lists of threads */
+    OTHERS_PART = 4,      /* for the pace, so many samples of other processes are one */
+    RENEW_MS = 100,       /* between two lists of threads, at least */
+    RENEW_PART = 20,      /* a list takes one part of so many of the time */
     PAUSE_MS = 100,       /* for which the rings are large enough if the tool does not run */
     FILES_MAX = 1 << 16,
     FILES_OTHER = 64, /* that the tool opens besides */
@@ -25,8 +27,10 @@ struct page_faults {
     struct sources sources;
     struct pace pace;
     struct page_fault_lack lack;
-    uint64_t renewed_ns;
-    uint64_t drained; /* samples of one look into the rings */
+    uint64_t counted_before;       /* faults, before the events of CPUs */
+    double own_weight, all_weight; /* of samples by the events of CPUs */
+    uint64_t renewed_ns, renew_ns; /* the last list of threads, and how long until the next */
+    uint64_t drained;              /* samples of one look into the rings */
     page_fault_action action;
     void *ctx;
 };
@@ -43,10 +47,15 @@ static void handle_sample(struct page_faults *faults, const struct ring_record *
         faults->lack.lost++;
         return;
     }
-    if (sample.pid != sources->target->pid ||
-        sources_is_double(&faults->sources, sample.tid, sample.event))
+    if (sources_is_double(&faults->sources, sample.tid, sample.event))
         return;
+    faults->all_weight += (double)sources->form.period;
+    if (sample.pid != sources->target->pid) {
+        faults->drained += ++faults->lack.others % OTHERS_PART == 0;
+        return;
+    }
     faults->drained++;
+    faults->own_weight += (double)sources->form.period;
     fault = (struct page_fault){
         .time_ns = sample.time_ns,
         .addr = sample.addr,
@@ -57,7 +66,7 @@ static void handle_sample(struct page_faults *faults, const struct ring_record *
     faults->action(faults->ctx, &fault);
 }
 
-/* For the pace they are samples like the others. */
+/* For the pace they are samples of the process. */
 static void note_lost(struct page_faults *faults, uint64_t lost)
 {
     faults->lack.lost += lost;
@@ -88,6 +97,24 @@ static void drain_ring(void *ctx, struct ring *ring)
     ring_release(ring, at);
 }
 
+/* How much is observed, as far as it is known while the process lives. */
+static void note_sources(struct page_faults *faults)
+{
+    bool by_cpu = faults->sources.way == SOURCES_OF_CPUS;
+
+    faults->lack.threads = sources_missed(&faults->sources, &faults->lack.all_threads);
+    faults->lack.threads_err = -faults->sources.refused_err;
+    faults->lack.cpus_denied =
+        faults->sources.cpus_err == -EACCES || faults->sources.cpus_err == -EPERM;
+    faults->lack.listed |= faults->sources.way == SOURCES_LISTED;
+    if (by_cpu && !faults->lack.by_cpu) {
+        pace_loosen(&faults->pace);
+        faults->counted_before = faults->sources.faults;
+        faults->own_weight = faults->all_weight = 0;
+    }
+    faults->lack.by_cpu = by_cpu;
+}
+
 /* Begins again with another period: events of inheriting threads cannot be changed. */
 static fault_code restart(struct page_faults *faults, struct fault *fault)
 {
@@ -98,8 +125,23 @@ static fault_code restart(struct page_faults *faults, struct fault *fault)
     sources_clear(&faults->sources);
     faults->sources.form.period = faults->pace.period;
     rc = sources_open(&faults->sources);
-    faults->lack.threads = faults->sources.refused;
+    if (rc == 0)
+        note_sources(faults);
     return rc ? refusal_explain(faults->sources.target, -rc, fault) : FAULT_NONE;
+}
+
+/*
+ * Counts the faults of other processes for a part, as their samples: few of the samples may be
+ * of this process.
+ */
+static uint64_t faults_to_pace(const struct page_faults *faults)
+{
+    uint64_t counted = sources_faults(&faults->sources);
+    double all = (double)(counted - faults->counted_before), own = faults->own_weight;
+
+    if (!faults->lack.by_cpu)
+        return counted;
+    return faults->counted_before + (uint64_t)(all / OTHERS_PART + own * (1 - 1.0 / OTHERS_PART));
 }
 
 static fault_code keep_pace(struct page_faults *faults, uint64_t now, struct fault *fault)
@@ -109,8 +151,24 @@ static fault_code keep_pace(struct page_faults *faults, uint64_t now, struct fau
 
     faults->drained = 0;
     if (!changed && pace_is_due(pace, now))
-        changed = pace_look(pace, sources_faults(&faults->sources), now);
+        changed = pace_look(pace, faults_to_pace(faults), now);
     return changed ? restart(faults, fault) : FAULT_NONE;
+}
+
+/* A list of very many threads takes long: it may take a twentieth of the time. */
+static void renew_sources(struct page_faults *faults, uint64_t now)
+{
+    uint64_t took;
+
+    sources_renew(&faults->sources, drain_ring, faults);
+    note_sources(faults);
+    faults->renewed_ns = clock_now();
+    took = faults->renewed_ns - now;
+    faults->renew_ns = (uint64_t)RENEW_MS * NS_PER_MS;
+    if (faults->renew_ns < RENEW_PART * took)
+        faults->renew_ns = RENEW_PART * took;
+    if (faults->lack.listed_ms < (faults->renew_ns + took) / NS_PER_MS)
+        faults->lack.listed_ms = (unsigned)((faults->renew_ns + took) / NS_PER_MS);
 }
 
 /* One look into the rings; *samples is their number. */
@@ -121,10 +179,11 @@ static fault_code look_into_rings(struct page_faults *faults, uint64_t *samples,
 
     sources_each_ring(&faults->sources, drain_ring, faults);
     *samples = faults->drained;
-    if (now - faults->renewed_ns > (uint64_t)RENEW_MS * NS_PER_MS) {
-        sources_renew(&faults->sources, drain_ring, faults);
-        faults->renewed_ns = now;
-    }
+    if (now - faults->renewed_ns <= faults->renew_ns)
+        return keep_pace(faults, now, fault);
+    if (sources_outgrown(&faults->sources))
+        return restart(faults, fault);
+    renew_sources(faults, now);
     return keep_pace(faults, now, fault);
 }
 
@@ -216,7 +275,10 @@ static void configure(struct page_faults *faults, const struct target *target,
     pace_start(&faults->pace, request->period,
                request->most_per_s ? request->most_per_s : USUAL_RATE, clock_now());
     faults->renewed_ns = clock_now();
+    faults->renew_ns = (uint64_t)RENEW_MS * NS_PER_MS;
+    faults->lack.listed_ms = RENEW_MS;
     faults->sources.target = target;
+    faults->sources.deadline = request->deadline;
     faults->sources.form.stack_bytes = (stack < STACK_MAX ? stack : STACK_MAX) & ~7u;
     faults->sources.form.period = faults->pace.period;
     plan_rings(faults);
@@ -238,7 +300,8 @@ fault_code page_faults_open(struct page_faults **out, const struct target *targe
     rc = event_form_probe(&faults->sources.form);
     if (rc == 0)
         rc = open_sources(faults);
-    faults->lack.threads = faults->sources.refused;
+    if (rc == 0)
+        note_sources(faults);
     return rc ? refusal_explain(target, -rc, fault) : FAULT_NONE;
 }
 
@@ -247,7 +310,11 @@ struct page_fault_lack page_faults_lack(const struct page_faults *faults)
     struct page_fault_lack lack = faults->lack;
 
     lack.counted = sources_faults(&faults->sources);
-    lack.listed = faults->sources.listed;
+    if (lack.by_cpu) {
+        double all = (double)(lack.counted - faults->counted_before),
+               share = faults->all_weight > 0 ? faults->own_weight / faults->all_weight : 0;
+        lack.counted = faults->counted_before + (uint64_t)(share * all);
+    }
     return lack;
 }
 

@@ -1,7 +1,8 @@
 /*
  * Samples the page faults of a process: which address was touched first, by which
  * calls. The kernel counts them as a software event (perf_event_open(2),
- * PERF_COUNT_SW_PAGE_FAULTS) in each thread; threads that start later are included.
+ * PERF_COUNT_SW_PAGE_FAULTS) in each thread or, where there are many, on each CPU; threads that
+ * start later are included.
  * No thread is stopped, and nothing remains after the end of the tool.
  */
 #pragma once
@@ -20,17 +21,27 @@ struct page_fault {
 struct page_fault_request {
     uint64_t period;      /* one sample every N faults of a thread; 0: adapts to the rate */
     uint32_t stack_bytes; /* of each copy; 0: the usual number */
-    unsigned most_per_s;  /* samples a second of the process, at most; 0: the usual number */
+    unsigned most_per_s;  /* samples a second, at most; 0: the usual number */
+    /* For the opening, also when the period changes: threads that are not open by then are not
+       observed. NULL: none. It may be changed until page_faults_close. */
+    const struct deadline *deadline;
 };
 
 /* How many faults there were, and why some have no sample. */
 struct page_fault_lack {
     /* Those that the kernel has counted since the start, also where samples were lost. The
-       weights of the samples estimate it: scale them to it for an exact sum. */
+       weights of the samples estimate it: scale them to it for an exact sum. If by_cpu: the
+       share of the process in the weights of all samples, of all that were counted. */
     uint64_t counted;
     bool kernel;        /* faults in system calls (read(2) into new memory) are not permitted */
-    bool listed;        /* threads of less than 100 ms are not seen: there are too many threads */
-    size_t threads;     /* threads that could not be opened */
+    bool listed;        /* threads that live for less than listed_ms are not seen: too many */
+    unsigned listed_ms; /* between two lists of the threads, at most */
+    size_t threads;     /* threads that are not observed */
+    size_t all_threads; /* their number, with those that are; 0 if by_cpu */
+    int threads_err;    /* why, an errno; ENOBUFS: more would cost too much memory; ETIMEDOUT */
+    bool cpus_denied;   /* that all are observed by CPU is not permitted */
+    bool by_cpu;        /* all processes were sampled, and counted is an estimate */
+    uint64_t others;    /* samples of other processes, which were dropped */
     uint64_t lost;      /* samples that the kernel has dropped */
     uint64_t throttled; /* times that the kernel stopped the sampling for a while */
 };

@@ -8,10 +8,9 @@
 #include <unistd.h>
 
 enum {
-    PASSES_MAX = 50,
-    /* over the list of threads, while new ones appear */ LISTED_RINGS_MAX =
-        128 << 20,        /* if each thread has a ring */
-    RINGS_MAX = 64 << 20, /* bytes of all rings, which the kernel locks into memory */
+    PASSES_MAX = 50,              /* over the list of threads, while new ones appear */
+    LISTED_RINGS_MAX = 128 << 20, /* if each thread has a ring */
+    RINGS_MAX = 64 << 20,         /* bytes of all rings, which the kernel locks into memory */
 };
 
 /* ---- one thread ---- */
@@ -30,6 +29,7 @@ static void close_source(struct sources *sources, struct source *source)
 {
     if (source->fd < 0)
         return;
+    sources->ring_bytes -= source->ring.size;
     ring_unmap(&source->ring);
     util_close(&source->fd);
     sources->late_count -= source->late;
@@ -49,13 +49,12 @@ static int open_with_ring(struct sources *sources, pid_t tid)
 {
     AUTO_CLOSE int fd = event_open(&sources->form, tid, -1);
     struct ring ring = {.page = NULL};
-    int rc = -EPERM;
+    int rc = -ENOBUFS;
 
     if (fd < 0)
         return fd;
-    if (sources->count * sources->ring_least < LISTED_RINGS_MAX)
-        rc = ring_map(&ring, fd, share_of_rings(sources, sources->opened.count),
-                      sources->ring_least);
+    if (sources->ring_bytes + sources->ring_least <= LISTED_RINGS_MAX)
+        rc = ring_map(&ring, fd, share_of_rings(sources, sources->expected), sources->ring_least);
     if (rc == 0)
         rc = add_source(sources, fd, tid, false);
     if (rc) {
@@ -64,6 +63,7 @@ static int open_with_ring(struct sources *sources, pid_t tid)
     }
     steal_fd(&fd);
     sources->list[sources->count - 1].ring = ring;
+    sources->ring_bytes += ring.size;
     return 0;
 }
 
@@ -88,7 +88,7 @@ static int open_thread(struct sources *sources, pid_t tid, bool late)
 
     if (sources->count + sources->cpu_count > sources->files_max)
         return -EMFILE;
-    if (sources->listed)
+    if (sources->way == SOURCES_LISTED)
         return open_with_ring(sources, tid);
     for (size_t i = 0; i < sources->cpu_count && rc == 0; i++)
         rc = open_on_cpu(sources, tid, &sources->rings[i], late);
@@ -127,6 +127,13 @@ static int read_tids(struct tid_list *out, const struct target *target)
     return rc == 0 && out->count == 0 ? -ESRCH : rc;
 }
 
+/* True if no more threads are to be opened. */
+static bool is_over(const struct sources *sources)
+{
+    return sources->count && sources->deadline &&
+           (deadline_interrupted(sources->deadline) || deadline_passed(sources->deadline));
+}
+
 /*
  * Opens the listed threads that are not open yet. Returns their number, or -errno where the
  * usual way has too many events; a thread that has ended is no error.
@@ -138,8 +145,8 @@ static ssize_t open_new(struct sources *sources, const struct tid_list *now, boo
     for (size_t i = 0; i < now->count; i++) {
         if (has_tid(&sources->opened, now->tids[i]))
             continue;
-        int rc = open_thread(sources, now->tids[i], late);
-        if (rc && rc != -ESRCH && !sources->listed &&
+        int rc = is_over(sources) ? -ETIMEDOUT : open_thread(sources, now->tids[i], late);
+        if (rc && rc != -ESRCH && sources->way != SOURCES_LISTED &&
             (rc == -EMFILE || rc == -ENFILE || sources->count == 0))
             return rc;
         if (rc && rc != -ESRCH) {
@@ -157,6 +164,7 @@ static int open_pass(struct sources *sources, bool late, size_t *opened)
     struct tid_list now = {.tids = NULL};
     ssize_t rc = read_tids(&now, sources->target);
 
+    sources->expected = now.count;
     if (rc == 0)
         rc = open_new(sources, &now, late);
     if (rc < 0) {
@@ -175,7 +183,7 @@ static int open_threads(struct sources *sources)
     size_t opened = 1;
     int rc = 0;
 
-    for (unsigned pass = 0; pass < PASSES_MAX && opened && rc == 0; pass++)
+    for (unsigned pass = 0; pass < PASSES_MAX && opened && rc == 0 && !is_over(sources); pass++)
         rc = open_pass(sources, pass > 0, &opened);
     if (rc == 0 && sources->count == 0)
         rc = sources->refused ? sources->refused_err : -ESRCH;
@@ -224,20 +232,32 @@ static int open_cpu_rings(struct sources *sources)
         else if (rc == -ENODEV || rc == -EINVAL)
             rc = 0; /* a CPU that is offline */
     }
+    if (rc)
+        close_cpu_rings(sources); /* some CPUs alone would be a silent part */
     return rc;
 }
 
 /* ---- all of them ---- */
 
-static bool has_too_many(const struct sources *sources)
+/* Returns the number of threads; 0: unknown. That of the process would add up those of each. */
+static size_t live_threads(const struct sources *sources)
 {
-    struct tid_list now = {.tids = NULL};
-    bool many = read_tids(&now, sources->target) == 0 &&
-                now.count * (size_t)sysconf(_SC_NPROCESSORS_ONLN) >
-                    (sources->files_max < SOURCES_MAX ? sources->files_max : SOURCES_MAX);
+    const struct target *target = sources->target;
+    struct proc_stat stat;
 
-    free(now.tids);
-    return many;
+    if (thread_stat(target->proc, target->pid, target_via(target), &stat))
+        return 0;
+    return (size_t)stat.threads;
+}
+
+static size_t events_of(size_t threads)
+{
+    return threads * (size_t)sysconf(_SC_NPROCESSORS_ONLN);
+}
+
+static bool is_crowd(size_t threads)
+{
+    return threads > SOURCES_THREADS_MAX || events_of(threads) > SOURCES_MAX;
 }
 
 static int open_usual(struct sources *sources)
@@ -248,25 +268,66 @@ static int open_usual(struct sources *sources)
     return rc ? rc : open_threads(sources);
 }
 
+static int open_cpus(struct sources *sources)
+{
+    int rc = sources->rings ? 0 : open_cpu_rings(sources);
+
+    sources->form.inherit = false;
+    for (size_t i = 0; i < sources->cpu_count && rc == 0; i++)
+        rc = open_on_cpu(sources, -1, &sources->rings[i], false);
+    if (rc == 0) {
+        sources->way = SOURCES_OF_CPUS;
+        return 0;
+    }
+    sources_clear(sources);
+    return rc;
+}
+
 static int open_listed(struct sources *sources)
 {
     sources_clear(sources);
     close_cpu_rings(sources);
-    sources->listed = true;
+    sources->way = SOURCES_LISTED;
     sources->form.inherit = false;
     return open_threads(sources);
 }
 
 int sources_open(struct sources *sources)
 {
+    size_t threads = live_threads(sources),
+           events_max = sources->files_max < SOURCES_MAX ? sources->files_max : SOURCES_MAX;
     int rc = -EMFILE;
 
     sources->refused = 0;
-    if (!sources->listed && !has_too_many(sources))
+    if (sources->way == SOURCES_OF_CPUS)
+        return open_cpus(sources);
+    if (is_crowd(threads) && !sources->cpus_err)
+        sources->cpus_err = open_cpus(sources);
+    if (sources->way == SOURCES_OF_CPUS)
+        return 0;
+    if (sources->way == SOURCES_INHERITED && events_of(threads) <= events_max)
         rc = open_usual(sources);
     if (rc == -EMFILE || rc == -ENFILE)
         rc = open_listed(sources);
     return rc;
+}
+
+/* Twice the border, so that a number of threads near it does not open all events again. */
+bool sources_outgrown(const struct sources *sources)
+{
+    size_t threads = live_threads(sources);
+
+    if (sources->way != SOURCES_INHERITED)
+        return sources->way == SOURCES_LISTED && !sources->cpus_err && is_crowd(threads / 2);
+    return sources->cpus_err ? events_of(threads / 2) > SOURCES_MAX : is_crowd(threads / 2);
+}
+
+size_t sources_missed(const struct sources *sources, size_t *all)
+{
+    *all = sources->opened.count;
+    if (sources->way == SOURCES_LISTED)
+        return *all > sources->count ? *all - sources->count : 0;
+    return sources->way == SOURCES_OF_CPUS ? 0 : sources->refused;
 }
 
 /* Removes the events of ended threads from the list; the others keep their order. */
@@ -291,7 +352,7 @@ void sources_renew(struct sources *sources, ring_action action, void *ctx)
 {
     size_t opened;
 
-    if (sources->listed && open_pass(sources, false, &opened) == 0)
+    if (sources->way == SOURCES_LISTED && open_pass(sources, false, &opened) == 0)
         remove_ended(sources, action, ctx);
 }
 

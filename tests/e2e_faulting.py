@@ -7,6 +7,7 @@ tests/unit/test_page_faults.c has the numbers of faults and threads.
 import json
 import os
 import random
+import re
 import shutil
 import subprocess
 import time
@@ -135,6 +136,29 @@ class Refused(lib.TestCase):
         else:
             self.assert_ran(result)
         self.assert_unharmed(victim)
+
+    def test_crowd_without_rights(self):
+        """Without the right to sample by CPU, and with few files: it says how many are observed."""
+        if perf_events.refusal(lib.NOBODY) or perf_events.paranoid() < 1:
+            raise unittest.SkipTest("perf_event_paranoid is %d" % perf_events.paranoid())
+        program = os.path.join(self.public, "crowd")
+        source = os.path.join(lib.ROOT, "tests", "seeded", "crowd.c")
+        subprocess.run(["cc", "-O2", "-D_GNU_SOURCE", source, "-o", program, "-lpthread"],
+                       check=True)
+        process = subprocess.Popen([program, "700"], stdin=subprocess.PIPE,
+                                   stdout=subprocess.PIPE, user=lib.NOBODY, group=lib.NOBODY,
+                                   extra_groups=[])
+        self.addCleanup(lib.end_process, process)
+        self.assertEqual(process.stdout.readline(), b"ready\n")
+        tool = (*self.as_nobody(), self.copy(lib.TOOL), "grow", process.pid, "-d", "200ms")
+        result = lib.run_tool("--nofile=200:200", *tool, tool="prlimit", cwd="/",
+                              env={"ASAN_OPTIONS": "detect_leaks=0"})
+        self.assert_ran(result)
+        seen = re.search(r"^(\d+) of 701 threads are observed: ", result.text, re.M)
+        self.assertTrue(seen, result.text)
+        self.assertGreater(int(seen[1]), 0)
+        self.assertLess(int(seen[1]), 200)
+        self.assertIn("CAP_PERFMON", result.text)
 
 
 if __name__ == "__main__":

@@ -13,6 +13,8 @@ import lib
 import perf_events
 
 SOURCE = os.path.join(lib.ROOT, "tests", "seeded", "growing.c")
+CROWD = os.path.join(lib.ROOT, "tests", "seeded", "crowd.c")
+CPUS = os.cpu_count()
 PERIOD = 32  # 1 GB/s of churn causes 8000 samples/s, a leak of 1 MB/s 8: so that few seconds do
 PAGE = os.sysconf("SC_PAGESIZE")
 KIB = 1024
@@ -42,12 +44,12 @@ def functions(row):
 
 
 class TestCase(lib.TestCase):
-    def build(self, compiler, *words):
+    def build(self, compiler, *words, source=SOURCE):
         if not shutil.which(compiler):
             raise unittest.SkipTest("%s is not installed" % compiler)
         path = os.path.join(self.directory(), "growing")
         subprocess.run(
-            [compiler, "-O2", "-g", "-D_GNU_SOURCE", *words, SOURCE, "-o", path, "-lpthread"],
+            [compiler, "-O2", "-g", "-D_GNU_SOURCE", *words, source, "-o", path, "-lpthread"],
             check=True,
         )
         return path
@@ -78,12 +80,13 @@ class TestCase(lib.TestCase):
 
     @staticmethod
     def samples(pid):
+        """Returns the number of its events."""
         try:
             names = [os.readlink("/proc/%d/fd/%s" % (pid, fd))
                      for fd in os.listdir("/proc/%d/fd" % pid)]
         except OSError:
-            return False
-        return any("perf_event" in name for name in names)
+            return 0
+        return sum("perf_event" in name for name in names)
 
     def wait_until_looked(self, tool):
         """After the first look the tool only sleeps."""
@@ -149,6 +152,94 @@ class Seeded(TestCase):
 
     def test_musl_static(self):
         self.check_leak(self.growing(self.build("musl-gcc", "-static")))
+
+
+class Crowd(TestCase):
+    """Many threads: one event for each CPU, and no fault of another process."""
+
+    def crowd(self, threads):
+        perf_events.require_cpus()
+        program = self.build("cc", source=CROWD)
+        process = allocators.Allocator(self.directory(), [program, str(threads)], {}, None)
+        self.addCleanup(process.stop)
+        return process
+
+    def assert_few_events(self, tool):
+        """One event for each CPU, and one for its ring."""
+        self.assertLessEqual(self.samples(tool.pid), 2 * CPUS)
+        rings = sum(
+            int(end, 16) - int(start, 16)
+            for start, end in (
+                line.split()[0].split("-")
+                for line in lib.read_text("/proc/%d/maps" % tool.pid).splitlines()
+                if "perf_event" in line
+            )
+        )
+        self.assertLess(rings, 128 << 20)
+
+    def assert_shares(self, told, truth):
+        """Within twice the margin of error that is told. Samples can be few beside busy tests."""
+        for name, bytes_ in truth.items():
+            found = sum(row["bytes"] for row in told["rows"] if name in functions(row))
+            error = 2 * max(row["error"] for row in told["rows"])
+            self.assertAlmostEqual(found, bytes_, delta=error + bytes_ / 20, msg=told)
+
+    def check_crowd(self, process, kib=40000):
+        tool = self.start_grow(process.pid, "--json")
+        self.assert_few_events(tool)
+        before = anonymous(process.pid)
+        process.ask("leak %d 1500" % kib)
+        process.ask("late %d 500" % (kib // 2))
+        grown = anonymous(process.pid) - before
+        self.assert_few_events(tool)
+        told = json.loads(self.interrupt(tool))
+        self.assertTrue(told["by_cpu"])
+        self.assertEqual(told["threads_missed"], 0)
+        self.assertAlmostEqual(told["net"], grown, delta=grown / 10)
+        self.assert_shares(told, {"sleeper": kib * KIB, "late_one": kib // 2 * KIB})
+        return told
+
+    def test_thousand_threads(self):
+        self.check_crowd(self.crowd(1000))
+
+    def test_beside_another_process(self):
+        """The child of the same program touches memory as fast as it can."""
+        process = self.crowd(1000)
+        process.ask("churn 1")
+        told = self.check_crowd(process)
+        process.ask("churn 0")
+        self.assertGreater(told["samples_of_others"], 0)
+        self.assertNotIn("start_other", [name for row in told["rows"] for name in functions(row)])
+
+    def test_timeout(self):
+        """It is over before the events are opened: nothing is sampled."""
+        process = self.crowd(1000)
+        result = lib.run_tool("grow", "-d", "1s", "--timeout", "0.001ms", "--json", process.pid)
+        self.assertEqual(json.loads(result.text)["error"]["code"], "too_late", result)
+
+    def test_becomes_a_crowd(self):
+        """Threads that start while it is sampled would inherit an event for each CPU."""
+        process = self.crowd(10)
+        tool = self.start_grow(process.pid, "--period", "7", "--json")
+        self.assertGreater(self.samples(tool.pid), 10 * CPUS)
+        process.ask("more 2000")
+        self.assertTrue(lib.wait_until(lambda: self.samples(tool.pid) <= 2 * CPUS))
+        self.wait_until_looked(tool)
+        process.ask("leak 40200 1000")  # 20 KiB in each thread
+        told = json.loads(self.interrupt(tool))
+        self.assertTrue(told["by_cpu"])
+        # The stacks of the threads that start have been touched, too.
+        leaked = [row for row in told["rows"] if "sleeper" in functions(row)]
+        self.assertGreater(sum(row["bytes"] + row["error"] for row in leaked), 38000 * KIB, told)
+
+    @unittest.skipUnless(os.environ.get("JEATTACH_LONG"), "in ./test --long")
+    def test_twenty_thousand_threads(self):
+        """An event and a ring for each took 50 s and 16 GiB of the kernel's memory."""
+        process = self.crowd(20000)
+        result = lib.run_tool("grow", "-d", "1s", "--timeout", "5s", "--json", process.pid)
+        self.assert_ran(result)
+        self.assertEqual(json.loads(result.text)["threads_missed"], 0)
+        self.check_crowd(process, 160000)
 
 
 class Later(TestCase):

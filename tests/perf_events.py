@@ -21,12 +21,12 @@ SOFTWARE, PAGE_FAULTS, SIZE, CLOSE_ON_EXEC = 1, 2, 128, 8
 EXCLUDE_KERNEL_AND_HYPERVISOR = 1 << 5 | 1 << 6
 
 
-def open_own():
-    """Opens an event of the calling process; returns 0 or the error number."""
+def open_event(pid, cpu):
+    """Opens an event; returns 0 or the error number. (0, -1): of the calling process."""
     words = (SOFTWARE, SIZE, PAGE_FAULTS, 1, 0, 0, EXCLUDE_KERNEL_AND_HYPERVISOR)
     attr = struct.pack("<IIQQQQQ", *words).ljust(SIZE, b"\0")
     call = ctypes.CDLL(None, use_errno=True).syscall
-    fd = call(NUMBERS[platform.machine()], attr, 0, -1, -1, ctypes.c_ulong(CLOSE_ON_EXEC))
+    fd = call(NUMBERS[platform.machine()], attr, pid, cpu, -1, ctypes.c_ulong(CLOSE_ON_EXEC))
     if fd < 0:
         return ctypes.get_errno()
     os.close(fd)
@@ -43,7 +43,7 @@ def refusal(user=None):
                 os.setgroups([])
                 os.setresgid(user, user, user)
                 os.setresuid(user, user, user)
-            code = open_own()
+            code = open_event(0, -1)
         os._exit(code)
     return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
 
@@ -57,6 +57,15 @@ def require():
         raise unittest.SkipTest(
             "perf_event_open is refused here: %s" % errno.errorcode.get(number, number)
         )
+
+
+def require_cpus():
+    """Skips the test where the events of a CPU, of all processes, are refused."""
+    require()
+    number = open_event(-1, min(os.sched_getaffinity(0)))
+    if number:
+        raise unittest.SkipTest("perf_event_open for a CPU is refused here: %s"
+                                % errno.errorcode.get(number, number))
 
 
 def paranoid():

@@ -7,6 +7,7 @@
 #include "profile/views/call_label.h"
 #include "profile/views/place_text.h"
 
+#include <errno.h>
 #include <math.h>
 #include <string.h>
 
@@ -301,6 +302,31 @@ static void write_walks(const struct grow *grow, FILE *out)
                 (unsigned long long)grow->unwalked);
 }
 
+static const char *reason_missed(int err)
+{
+    switch (err) {
+    case EMFILE:
+    case ENFILE:
+        return "jeattach may open no more files (ulimit -n)";
+    case EPERM:
+        return "jeattach may lock no more memory (ulimit -l, kernel.perf_event_mlock_kb)";
+    case ENOBUFS:
+        return "more would need too much of the kernel's memory";
+    case ETIMEDOUT:
+        return "there was no time for more (--timeout, or Ctrl-C)";
+    default:
+        return "the kernel refuses the others";
+    }
+}
+
+static void write_threads_missed(const struct page_fault_lack *lack, FILE *out)
+{
+    if (lack->threads)
+        fprintf(out, "%zu of %zu threads are observed: %s%s\n", lack->all_threads - lack->threads,
+                lack->all_threads, reason_missed(lack->threads_err),
+                lack->cpus_denied ? "; as root, or with CAP_PERFMON, it observes all" : "");
+}
+
 /* What was not seen, or not whole. */
 static void write_lacks(const struct grow_view *view, FILE *out)
 {
@@ -313,15 +339,19 @@ static void write_lacks(const struct grow_view *view, FILE *out)
               "kernel does not permit it\n",
               out);
     if (lack->listed)
-        fputs("not seen: page faults of threads of less than 100 ms: there are too many threads\n",
-              out);
-    if (lack->threads)
-        fprintf(out, "not seen: page faults of %zu threads that could not be opened\n",
-                lack->threads);
+        fprintf(out,
+                "not seen: page faults of threads of less than %u ms: there are too many threads\n",
+                lack->listed_ms);
+    write_threads_missed(lack, out);
+    if (lack->by_cpu)
+        fprintf(out,
+                "sampled by CPU, as there are many threads: %llu samples of other processes are "
+                "left out\n",
+                (unsigned long long)lack->others);
     if (lack->lost || lack->throttled || grow->sites.dropped)
         fprintf(out, "lost: %llu of %llu samples",
                 (unsigned long long)(lack->lost + grow->sites.dropped),
-                (unsigned long long)(lack->lost + grow->sites.seen));
+                (unsigned long long)(lack->lost + grow->sites.seen + lack->others));
     if (lack->throttled)
         fprintf(out, "; the kernel paused the sampling %llu times",
                 (unsigned long long)lack->throttled);
@@ -330,6 +360,8 @@ static void write_lacks(const struct grow_view *view, FILE *out)
     if (grow->pages.unread)
         fprintf(out, "not seen: pages in %s of address space\n",
                 units_bytes((double)grow->pages.unread, text));
+    if (grow->stacks_unsure)
+        fputs("thread stacks: some count as heap: the time limit (--timeout) was over\n", out);
     write_walks(grow, out);
 }
 
@@ -487,6 +519,8 @@ static void json_lacks(const struct grow *grow, struct json *json)
     json_bool(json, "system_calls_seen", !grow->lack.kernel);
     json_number(json, "page_faults", grow->lack.counted);
     json_number(json, "threads_missed", grow->lack.threads);
+    json_bool(json, "by_cpu", grow->lack.by_cpu);
+    json_number(json, "samples_of_others", grow->lack.others);
     json_number(json, "stacks_cut", grow->cut);
     json_number(json, "stacks_lost", grow->lost);
     json_number(json, "stacks_guessed", grow->guessed);

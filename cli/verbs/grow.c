@@ -176,6 +176,11 @@ const struct verb verb_grow = {
     .notes = "Requires permission for perf_event_open(2): CAP_PERFMON, or\n"
              "kernel.perf_event_paranoid below 3 and the rights to read the process.\n"
              "\n"
+             "A process with more than 512 threads is sampled by CPU, which needs CAP_PERFMON\n"
+             "or kernel.perf_event_paranoid below 1; samples of other processes are dropped.\n"
+             "Without that as many threads are sampled as the limits permit; the output says\n"
+             "how many.\n"
+             "\n"
              "Ctrl-C (or SIGTERM) ends it early, with a result: exit code 130.\n",
     .options =
         {

@@ -31,6 +31,7 @@ struct growing {
     uint64_t lost_before;                      /* walks, when it was made */
     uint64_t walks_ns;                         /* CPU time of all walks */
     uint64_t began, until, look_at, report_at; /* CLOCK_MONOTONIC, ns */
+    struct deadline limit; /* until the sampling, then for the rest after its time; no timer */
 };
 
 void grow_init(struct grow *grow, const struct grow_request *request)
@@ -273,20 +274,26 @@ static fault_code watch_growth(struct growing *growing, struct fault *fault)
     return rc;
 }
 
-/* The samples of the last moment are in the buffers of the kernel. */
+/*
+ * The samples of the last moment are in the buffers of the kernel. The Ctrl-C that has ended the
+ * sampling is not one of this part.
+ */
 static fault_code finish_growing(struct growing *growing, struct fault *fault)
 {
     struct grow *grow = growing->grow;
-    fault_code rc = grow_look(growing, fault);
+    fault_code rc;
 
+    growing->limit = (struct deadline){.at = clock_now() + growing->attachment->request.timeout_ns};
+    rc = grow_look(growing, fault);
     if (rc == FAULT_NONE)
         read_grow_end(growing, &grow->after);
     if (rc == FAULT_NONE)
         rc = page_faults_read(growing->faults, 0, take_fault, growing, fault);
     if (rc == FAULT_NONE)
-        grow_pages_mark_stacks(&grow->pages, &growing->attachment->target);
+        grow->stacks_unsure =
+            !grow_pages_mark_stacks(&grow->pages, &growing->attachment->target, &growing->limit);
     if (rc == FAULT_NONE && grow->objects_before.known)
-        object_look_take(&grow->objects_after, growing->attachment);
+        object_look_take(&grow->objects_after, growing->attachment, &growing->limit);
     return rc;
 }
 
@@ -316,20 +323,29 @@ static fault_code begin_growing(struct growing *growing, struct fault *fault)
 {
     struct attachment *attachment = growing->attachment;
     struct grow *grow = growing->grow;
-    const struct page_fault_request request = {.period = grow->request.period,
-                                               .most_per_s = SAMPLES_PER_S};
+    const struct page_fault_request request = {
+        .period = grow->request.period, .most_per_s = SAMPLES_PER_S, .deadline = &growing->limit};
     fault_code rc = grow_pages_open(&grow->pages, &attachment->target, fault);
 
     if (rc != FAULT_NONE)
         return rc;
-    object_look_take(&grow->objects_before, attachment);
+    growing->limit =
+        (struct deadline){.at = attachment->deadline.at, .interrupted = interrupt_flag()};
+    object_look_take(&grow->objects_before, attachment, &growing->limit);
     growing->walker = walker_new(&attachment->target, &attachment->memory, &attachment->modules);
     if (!growing->walker)
         return fault_set(fault, FAULT_INTERNAL, ENOMEM, "prepare", "the walks");
     grow->pages.anchor = attachment->modules.vma_count ? attachment->modules.vmas[0].start : 0;
+    if (deadline_interrupted(&growing->limit))
+        return fault_set(fault, FAULT_INTERRUPTED, EINTR, "sample page faults", "%d",
+                         (int)attachment->target.pid);
+    if (deadline_passed(&growing->limit))
+        return fault_set(fault, FAULT_TOO_LATE, ETIMEDOUT, "sample page faults", "%d",
+                         (int)attachment->target.pid);
     rc = page_faults_open(&growing->faults, &attachment->target, &request, fault);
     growing->began = clock_now();
     growing->until = growing->began + grow->request.duration_ns;
+    growing->limit.at = growing->until + attachment->request.timeout_ns;
     if (rc == FAULT_NONE)
         rc = grow_look(growing, fault);
     read_grow_end(growing, &grow->before);

@@ -33,6 +33,7 @@ struct grow {
     uint64_t walks, guessed, cut, lost; /* stacks: walked; with guessed calls, cut short, lost */
     uint64_t unwalked;                  /* left out, as their walks took too much CPU time */
     bool interrupted;                   /* ended early by the operator */
+    bool stacks_unsure;                 /* no time to look where the stacks of all threads are */
     struct fault ended; /* the process has ended, or is another program: what was seen until then */
     struct capture capture; /* the growth by stack, as a profile */
     struct modules

@@ -91,14 +91,15 @@ static bool lies_on_guard(const struct grow_pages *pages, const struct grow_rang
     return range > pages->ranges && range[-1].guard && range[-1].end == range->start;
 }
 
-void grow_pages_mark_stacks(struct grow_pages *pages, const struct target *target)
+bool grow_pages_mark_stacks(struct grow_pages *pages, const struct target *target,
+                            const struct deadline *deadline)
 {
     struct task_dir dir;
     char text[256];
-    pid_t tid;
+    pid_t tid = 0;
 
     if (task_dir_of_threads(&dir, target->proc, target->pid) == 0)
-        while ((tid = task_dir_next(&dir))) {
+        while ((tid = task_dir_next(&dir)) && !deadline_passed(deadline)) {
             struct proc_syscall asleep;
             ssize_t n = procfs_read(target->proc, text, sizeof text, "%d/task/%d/syscall",
                                     (int)target->pid, (int)tid);
@@ -109,6 +110,7 @@ void grow_pages_mark_stacks(struct grow_pages *pages, const struct target *targe
                 pages->ranges[range - pages->ranges].kind = GROW_STACKS;
         }
     task_dir_close(&dir);
+    return tid == 0;
 }
 
 /* ---- pieces ---- */

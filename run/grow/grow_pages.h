@@ -5,6 +5,7 @@
  */
 #pragma once
 
+#include "attach/deadline.h"
 #include "attach/memory.h"
 #include "host/pagemap.h"
 
@@ -69,8 +70,12 @@ void grow_pages_close(struct grow_pages *pages);
 fault_code grow_pages_look(struct grow_pages *pages, const struct target *target,
                            const struct memory *memory, struct fault *fault);
 
-/* Marks the mappings of thread stacks, as far as the threads are asleep now. */
-void grow_pages_mark_stacks(struct grow_pages *pages, const struct target *target);
+/*
+ * Marks the mappings of thread stacks, as far as the threads are asleep now. False: the
+ * deadline has passed before all threads were looked at.
+ */
+bool grow_pages_mark_stacks(struct grow_pages *pages, const struct target *target,
+                            const struct deadline *deadline);
 
 /* Returns the mapping that contains addr, or NULL. */
 const struct grow_range *grow_pages_range(const struct grow_pages *pages, remote_addr addr);

@@ -19,14 +19,16 @@ static bool look_at_objects(struct object_look *look, const struct reader_source
 }
 
 /* The mappings are those of now: objects in new ones count, too. */
-void object_look_take(struct object_look *look, struct attachment *attachment)
+void object_look_take(struct object_look *look, struct attachment *attachment,
+                      const struct deadline *deadline)
 {
     struct modules modules;
     struct instance instance;
     const struct reader_source source = {.instance = &instance,
                                          .modules = &modules,
                                          .target = &attachment->target,
-                                         .memory = &attachment->memory};
+                                         .memory = &attachment->memory,
+                                         .deadline = deadline};
     struct fault fault;
 
     look->known = false;

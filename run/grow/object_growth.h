@@ -27,8 +27,9 @@ struct object_growth {
     size_t count;
 };
 
-/* Looks at the objects of a process that attachment_map has opened. */
-void object_look_take(struct object_look *look, struct attachment *attachment);
+/* Looks at the objects of a process that attachment_map has opened. Unknown at the deadline. */
+void object_look_take(struct object_look *look, struct attachment *attachment,
+                      const struct deadline *deadline);
 /* Compares two looks of one process. Objects that a thread keeps for later count as in use. */
 void object_growth_make(struct object_growth *growth, const struct object_look *before,
                         const struct object_look *after);

@@ -84,6 +84,19 @@ static void test_unsteady(void)
     CHECK(run.changes <= 3);
 }
 
+/* One that was given is the shortest, where other processes add to the faults. */
+static void test_loosened(void)
+{
+    struct run run;
+
+    begin_run(&run, 50);
+    pace_loosen(&run.pace);
+    go_on(&run, 1000000, 1000);
+    CHECK(go_on(&run, 1000000, 3000) <= 1000);
+    go_on(&run, 100, 30000);
+    CHECK(run.pace.period == 50 && !run.pace.fixed);
+}
+
 static void test_fixed(void)
 {
     static struct run run;
@@ -100,5 +113,6 @@ int main(void)
     test_burst();
     test_unsteady();
     test_fixed();
+    test_loosened();
     return check_result();
 }
