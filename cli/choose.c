@@ -1,5 +1,6 @@
 #include "cli/choose.h"
 #include "cli/message.h"
+#include "cli/output/left_out.h"
 #include "cli/output/process_table.h"
 #include "run/faults.h"
 
@@ -123,9 +124,11 @@ static void print_several(const struct selection *selection)
     process_table_free(&table);
 }
 
-/* Reports processes that were left out: without -n it is unknown whether they use jemalloc. */
+/* Reports processes that were left out: of those that may not be read, without -n it is unknown
+ * whether they use jemalloc. */
 static void print_left_out(const struct selection *selection, const struct options *options)
 {
+    left_out_print(selection->left, selection->left_count);
     if (selection->unreadable && !options->name)
         message("%zu matching process%s could not be read and %s left out", selection->unreadable,
                 plural_es(selection->unreadable), selection->unreadable == 1 ? "was" : "were");
@@ -156,6 +159,7 @@ static int print_choice_fault(const struct targets *targets, const struct target
     code = message_fault(subject, fault);
     if (fault->code == FAULT_SEVERAL)
         print_several(&targets->selection);
+    left_out_print(targets->selection.left, targets->selection.left_count);
     return code;
 }
 

@@ -404,6 +404,21 @@ static int run_found(struct several *several)
     return run_workers(several);
 }
 
+/*
+ * A process that was asked for by its name and does not answer counts as one that did not
+ * come to a safe point. Of the others nobody knows whether they use jemalloc, and anybody
+ * can make one: they are only reported.
+ */
+static int code_with_left_out(const struct several *several, int code)
+{
+    const struct selection *selection = &several->targets.selection;
+
+    for (size_t i = 0; several->options->name && i < selection->left_count; i++)
+        if (selection->left[i].matches && code < EXIT_NO_SAFE_POINT)
+            code = EXIT_NO_SAFE_POINT;
+    return code;
+}
+
 int several_run(const struct options *options, const struct verb *verb)
 {
     /* A verb that mostly waits is to sample all processes over the same period. */
@@ -422,7 +437,7 @@ int several_run(const struct options *options, const struct verb *verb)
     raise_file_limit();
     code = choose_targets(&several.targets, options);
     if (code == EXIT_DONE)
-        code = run_found(&several);
+        code = code_with_left_out(&several, run_found(&several));
     targets_free(&several.targets);
     return code;
 }

@@ -46,6 +46,19 @@ static const char *engine_of(struct cursor prefix, bool *known)
     return NULL;
 }
 
+const char *container_engine(const char *name)
+{
+    static const char *const others[] = {"container", "nspawn", "lxc"};
+
+    for (size_t i = 0; i < ARRAY_LEN(engines); i++)
+        if (engines[i].engine && strcmp(engines[i].engine, name) == 0)
+            return engines[i].engine;
+    for (size_t i = 0; i < ARRAY_LEN(others); i++)
+        if (strcmp(others[i], name) == 0)
+            return others[i];
+    return NULL;
+}
+
 static struct cursor cut_end(struct cursor name, const char *end)
 {
     size_t n = strlen(end);

@@ -23,6 +23,9 @@ bool container_of_groups(struct cursor groups, struct container *out);
  */
 bool container_in_groups(struct cursor groups, const char *id, struct container *out);
 
+/* Returns the static text of an engine that equals this one; NULL: there is no such engine. */
+const char *container_engine(const char *name);
+
 /*
  * Returns the id in a text that may name the engine, too: "docker/ID",
  * "containerd://ID" (kubectl).

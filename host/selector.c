@@ -41,20 +41,13 @@ bool selector_name_is(const struct procfs *proc, pid_t pid, const char *name)
     return procfs_read(proc, path, sizeof path, "%d/cmdline", (int)pid) > 0 && path_is(path, name);
 }
 
-static bool match_and_note(const struct selector *selector, const struct procfs *proc, pid_t pid,
-                           struct container *container)
+bool selector_matches(const struct selector *selector, const struct procfs *proc, pid_t pid,
+                      struct container *container)
 {
     /* The container first: reading argv[0] reads the memory of the process. */
     if (selector->container && !container_has(proc, pid, selector->container, container))
         return false;
     return !selector->name || selector_name_is(proc, pid, selector->name);
-}
-
-bool selector_matches(const struct selector *selector, const struct procfs *proc, pid_t pid)
-{
-    struct container container;
-
-    return match_and_note(selector, proc, pid, &container);
 }
 
 /* The sets of processes that are known before the list is made. */
@@ -107,10 +100,9 @@ static bool is_root(const struct selector *selector, pid_t pid)
     return false;
 }
 
-/* Keeps the first two containers that differ. */
-static void keep_container(struct matches *matches, const struct container *container)
+void selector_note_container(struct container containers[2], const struct container *container)
 {
-    struct container *first = &matches->containers[0], *second = &matches->containers[1];
+    struct container *first = &containers[0], *second = &containers[1];
 
     if (!first->engine)
         *first = *container;
@@ -137,16 +129,18 @@ static bool add_if_match(const struct selector *selector, const struct procfs *p
     matches->looked += process;
     if ((selector->container && !process) ||
         (selector->cgroup && !processes_has(&sets->group, pid)) ||
-        (selector->root_count && !processes_has(&sets->family, pid)) ||
-        !match_and_note(selector, proc, pid, &container))
+        (selector->root_count && !processes_has(&sets->family, pid)))
+        return true;
+    bool own = processes_has(&sets->own, pid) && !is_root(selector, pid);
+    if (selector->match_later)
+        return (!own || processes_add(&matches->own_list, pid)) &&
+               processes_add(&matches->processes, pid);
+    if (!selector_matches(selector, proc, pid, &container))
         return true;
     if (container.engine)
-        keep_container(matches, &container);
-    if (processes_has(&sets->own, pid) && !is_root(selector, pid)) {
-        matches->own++;
-        return true;
-    }
-    return processes_add(&matches->processes, pid);
+        selector_note_container(matches->containers, &container);
+    matches->own += own;
+    return own || processes_add(&matches->processes, pid);
 }
 
 fault_code selector_list(const struct selector *selector, const struct procfs *proc,
@@ -172,4 +166,5 @@ fault_code selector_list(const struct selector *selector, const struct procfs *p
 void matches_free(struct matches *matches)
 {
     processes_free(&matches->processes);
+    processes_free(&matches->own_list);
 }

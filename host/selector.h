@@ -11,6 +11,7 @@ struct selector {
     const char *cgroup;    /* see cgroup_members */
     const pid_t *roots;    /* these processes and their descendants */
     size_t root_count;
+    bool match_later;        /* name and container are left to selector_matches, and so is own */
     bool own_too;            /* also match the tool itself and its ancestors: for listing only */
     const char *cgroup_root; /* NULL: CGROUP_ROOT */
     volatile pid_t *at;      /* gets the pid of the process being looked at; may be NULL */
@@ -20,6 +21,7 @@ struct matches {
     struct processes processes; /* those that match, in ascending order */
     size_t looked; /* processes looked at, without kernel threads; unknown with own_too */
     size_t own;    /* matches that were left out: the tool itself and its ancestors */
+    struct processes own_list;      /* with match_later: those that are in the list nonetheless */
     struct container containers[2]; /* containers with that id; two if it is ambiguous */
 };
 
@@ -35,10 +37,15 @@ fault_code selector_list(const struct selector *selector, const struct procfs *p
 void matches_free(struct matches *matches);
 
 /*
- * True if the process has the name and the container. Check again once a pidfd is
- * open: when the list was made, the pid may have belonged to another process.
+ * True if the process has the name and the container, which *container becomes. Check
+ * again once a pidfd is open: when the list was made, the pid may have belonged to
+ * another process.
  */
-bool selector_matches(const struct selector *selector, const struct procfs *proc, pid_t pid);
+bool selector_matches(const struct selector *selector, const struct procfs *proc, pid_t pid,
+                      struct container *container);
+
+/* Keeps the first two containers that differ, of those that match. */
+void selector_note_container(struct container containers[2], const struct container *container);
 
 /*
  * True if `name` is the process's comm, or the last component of the path of its

@@ -39,6 +39,14 @@ struct census {
     size_t size, count;
     struct code_file *code; /* of the process that is examined */
     struct gate gate;
+    void (*tell)(void *ctx, const void *record, size_t size); /* NULL: nobody is told */
+    void *ctx;
+};
+
+struct file_record {
+    struct file_key key;
+    uint64_t has_jemalloc;      /* a bool: no byte of the record is padding */
+    struct file_jemalloc found; /* only if has_jemalloc */
 };
 
 struct census *census_new(void)
@@ -141,6 +149,51 @@ static bool slots_grow(struct census *census)
     return true;
 }
 
+/* Takes over found. */
+static void census_add(struct census *census, struct file_slot *slot, const struct file_key *key,
+                       struct file_jemalloc *found)
+{
+    struct file_record record = {.key = *key, .has_jemalloc = found != NULL};
+
+    *slot = (struct file_slot){*key, true, found};
+    census->count++;
+    if (!census->tell)
+        return;
+    if (found)
+        record.found = *found;
+    census->tell(census->ctx, &record, found ? sizeof record : offsetof(struct file_record, found));
+}
+
+void census_on_file(struct census *census, void (*tell)(void *ctx, const void *record, size_t size),
+                    void *ctx)
+{
+    census->tell = tell;
+    census->ctx = ctx;
+}
+
+/* Nothing in the calling process reads more of a record than its key before it is forked. */
+bool census_learn(struct census *census, const void *record, size_t size)
+{
+    struct file_record taken;
+    struct file_jemalloc *found = NULL;
+
+    memset(&taken, 0, sizeof taken);
+    if (size < offsetof(struct file_record, found) || size > sizeof taken)
+        return false;
+    memcpy(&taken, record, size);
+    if (taken.has_jemalloc > 1 ||
+        size != (taken.has_jemalloc ? sizeof taken : offsetof(struct file_record, found)))
+        return false;
+    if (!slots_grow(census) || slot_find(census, &taken.key)->used)
+        return true;
+    if (taken.has_jemalloc && !(found = malloc(sizeof *found)))
+        return true;
+    if (found)
+        *found = taken.found;
+    census_add(census, slot_find(census, &taken.key), &taken.key, found);
+    return true;
+}
+
 /* True if all code of the process is from files that are known to have no jemalloc. */
 static bool all_known(const struct census *census, ssize_t count)
 {
@@ -187,8 +240,7 @@ static void remember_files(struct look *look, ssize_t count)
         struct file_slot *slot = slot_find(look->census, &key);
         if (slot->used || !is_examined(look, &look->census->code[i]))
             continue;
-        *slot = (struct file_slot){key, true, NULL};
-        look->census->count++;
+        census_add(look->census, slot, &key, NULL);
     }
 }
 
@@ -240,8 +292,7 @@ static fault_code module_jemalloc(struct look *look, const struct module *module
         /* If the process has ended, the result is not about the file. */
         if (!found && (rc = target_check(&look->target, fault)) != FAULT_NONE)
             return rc;
-        *slot = (struct file_slot){key, true, found};
-        look->census->count++;
+        census_add(look->census, slot, &key, found);
     }
     *out = slot->found;
     return FAULT_NONE;

@@ -24,6 +24,16 @@ struct census; /* the cache of files */
 struct census *census_new(void);
 void census_free(struct census *census);
 
+/*
+ * Calls tell for each file that is examined from now on. Its record is for
+ * census_learn of another census, or of the same one in the process that this
+ * one was forked from.
+ */
+void census_on_file(struct census *census, void (*tell)(void *ctx, const void *record, size_t size),
+                    void *ctx);
+/* Caches the file of a record. False: it is no such record. */
+bool census_learn(struct census *census, const void *record, size_t size);
+
 /* One process that uses jemalloc. */
 struct census_entry {
     struct proc_stat stat;     /* with its name: untrusted */

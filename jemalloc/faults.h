@@ -8,6 +8,7 @@ enum {
     FAULT_NO_MATCH,                                     /* no process matches */
 
     FAULT_TOO_LATE = FAULT_FIRST(JEMALLOC, TRANSIENT), /* timed out before anything was done */
+    FAULT_NO_ANSWER, /* a page or a file of it never comes, and the wait has no end */
 
     FAULT_PROF_ABSENT = FAULT_FIRST(JEMALLOC, PERMANENT), /* config.prof is false */
     FAULT_PROF_DISABLED,                                  /* opt.prof is false */

@@ -1,5 +1,7 @@
 #include "jemalloc/selection.h"
 #include "base/list.h"
+#include "host/task.h"
+#include "inject/syscalls.h"
 #include "jemalloc/faults.h"
 
 #include <errno.h>
@@ -20,129 +22,193 @@ void selection_free(struct selection *selection)
     for (size_t i = 0; i < selection->count; i++)
         target_pin_close(&selection->list[i].pin);
     free(selection->list);
+    free(selection->left);
     memset(selection, 0, sizeof *selection);
 }
 
-/* One process while it is being judged. */
-struct candidate {
-    struct target target; /* open all the time: its pidfd proves that all of it is one process */
-    struct census_entry entry;
-    bool unreadable;
-};
-
-static fault_code keep_candidate(struct selection *selection, struct candidate *candidate,
-                                 struct fault *fault)
+/* Takes over the target; basics: only what can be read of every process. */
+static fault_code keep_target(struct selection *selection, struct target *target,
+                              const struct examined_process *found, struct fault *fault)
 {
     struct selected *selected = add_selected(selection);
 
     if (!selected)
-        return fault_set(fault, FAULT_INTERNAL, ENOMEM, "list processes", "%d",
-                         (int)candidate->target.pid);
-    selected->entry = candidate->entry;
-    selected->unreadable = candidate->unreadable;
-    (void)container_read(candidate->target.proc, candidate->target.pid, &selected->container);
-    selected->pin = target_take_pin(&candidate->target);
+        return fault_set(fault, FAULT_INTERNAL, ENOMEM, "list processes", "%d", (int)target->pid);
+    if (found) {
+        selected->entry = found->entry;
+        selected->container = found->container;
+    } else {
+        selected->entry.stat = target->stat;
+        selected->entry.status = target->status;
+        (void)container_read(target->proc, target->pid, &selected->container);
+    }
+    selected->pin = target_take_pin(target);
     return FAULT_NONE;
 }
 
-/* Fills in what can be read of every process. */
-static void fill_basics(struct candidate *candidate)
+/* Keeps a process, if it still is the one that was examined. */
+static fault_code keep_examined(struct selection *selection, struct procfs *proc,
+                                const struct examined *examined, struct fault *fault)
 {
-    memset(&candidate->entry, 0, sizeof candidate->entry);
-    candidate->entry.stat = candidate->target.stat;
-    candidate->entry.status = candidate->target.status;
+    struct target target;
+    fault_code rc = FAULT_NONE;
+
+    if (target_open_pinned(&target, proc, &examined->pin, NULL) == FAULT_NONE)
+        rc = keep_target(selection, &target, examined->found, fault);
+    target_close(&target);
+    if (rc == FAULT_NONE && selection->count)
+        selection->list[selection->count - 1].unreadable |= !examined->found;
+    return rc;
 }
 
-/* FAULT_NONE: a target. FAULT_GONE: not a target. No process, whatever it does, ends the search. */
-static fault_code judge_candidate(struct selection *selection, const struct selector *selector,
-                                  struct census *census, struct candidate *candidate,
-                                  struct fault *fault)
+struct left_out left_out_describe(const struct examined *examined, const struct procfs *proc)
 {
-    struct target *target = &candidate->target;
-    fault_code look;
+    struct left_out left = {.pid = examined->pid,
+                            .end = examined->end,
+                            .call = examined->call,
+                            .signal = examined->signal,
+                            .matches = examined->matches};
+    struct proc_stat stat;
 
-    if (!selector_matches(selector, target->proc, target->pid))
-        return FAULT_GONE;
-    look = census_look(census, target->proc, target->pid, &candidate->entry, fault);
-    if (look != FAULT_NONE && fault_is_out_of_memory(fault))
-        return look;
-    if (target_check(target, NULL) != FAULT_NONE)
-        return FAULT_GONE;
-    selection->matched++;
-    selection->without += look == FAULT_NO_ALLOCATOR;
-    candidate->unreadable =
-        look == FAULT_DENIED || look == FAULT_INTERNAL || look == FAULT_UNSUPPORTED;
-    if (candidate->unreadable) {
-        selection->unreadable++;
-        fill_basics(candidate);
+    if (process_stat(proc, examined->pid, &stat) == 0)
+        memcpy(left.name, stat.comm, sizeof left.name);
+    return left;
+}
+
+static fault_code add_left(struct selection *selection, const struct selector *selector,
+                           struct procfs *proc, const struct examined *examined,
+                           struct fault *fault)
+{
+    size_t before = selection->count;
+    fault_code rc = FAULT_NONE;
+
+    selection->matched += examined->matches;
+    if (examined->matches && selector->name)
+        rc = keep_examined(selection, proc, examined, fault);
+    if (rc == FAULT_NONE &&
+        !LIST_GROW(selection->left, selection->left_capacity, selection->left_count))
+        rc = fault_set(fault, FAULT_INTERNAL, ENOMEM, "list processes", "%d", (int)examined->pid);
+    if (rc == FAULT_NONE) {
+        struct left_out *left = &selection->left[selection->left_count++];
+        *left = left_out_describe(examined, proc);
+        left->chosen = selection->count > before;
     }
-    if (look == FAULT_NONE || (candidate->unreadable && selector->name))
-        return keep_candidate(selection, candidate, fault);
-    return FAULT_GONE;
+    return rc;
 }
 
-/* Only lack of memory in the tool ends the search. */
-static fault_code consider_pid(struct selection *selection, const struct selector *selector,
-                               struct procfs *proc, struct census *census, pid_t pid,
-                               struct fault *fault)
+/* A process that may not be read is a match whose use of jemalloc nobody knows. */
+static fault_code judge_match(struct selection *selection, const struct selector *selector,
+                              struct procfs *proc, const struct examined *examined,
+                              struct fault *fault)
 {
-    struct candidate candidate = {.unreadable = false};
-    fault_code rc;
+    bool unreadable = examined->code == FAULT_DENIED || examined->code == FAULT_INTERNAL ||
+                      examined->code == FAULT_UNSUPPORTED;
 
-    if (selector->at)
-        *selector->at = pid;
-    rc = target_open(&candidate.target, proc, pid, NULL);
-    if (rc == FAULT_INTERNAL)
-        rc = FAULT_GONE;
-    if (rc == FAULT_NONE)
-        rc = judge_candidate(selection, selector, census, &candidate, fault);
-    target_close(&candidate.target);
-    return rc == FAULT_INTERNAL ? rc : FAULT_NONE;
+    selection->matched++;
+    selection->without += examined->code == FAULT_NO_ALLOCATOR;
+    selection->unreadable += unreadable;
+    if (examined->found || (unreadable && selector->name))
+        return keep_examined(selection, proc, examined, fault);
+    return FAULT_NONE;
 }
 
-static fault_code consider_pids(struct selection *selection, const struct selector *selector,
-                                struct procfs *proc, struct census *census,
-                                const struct processes *processes, const struct deadline *deadline,
-                                struct fault *fault)
+/* Only lack of memory in the tool ends this: no process does, whatever it has done. */
+static fault_code take_examined(struct selection *selection, const struct selector *selector,
+                                struct procfs *proc, const struct examination *examination,
+                                pid_t *last, struct fault *fault)
 {
     fault_code rc = FAULT_NONE;
 
-    for (size_t i = 0; i < processes->count && rc == FAULT_NONE; i++) {
-        if (deadline && deadline_interrupted(deadline))
-            return fault_set(fault, FAULT_INTERRUPTED, EINTR, "look at processes", "the processes");
-        if (deadline && deadline_passed(deadline))
-            return fault_set(fault, FAULT_TOO_LATE, 0, "look at processes",
-                             "%zu of %zu processes were examined", i, processes->count);
-        rc = consider_pid(selection, selector, proc, census, processes->list[i], fault);
+    for (size_t i = 0; i < examination->count && rc == FAULT_NONE; i++) {
+        const struct examined *examined = &examination->list[i];
+        if (examined->selected.engine)
+            selector_note_container(selection->containers, &examined->selected);
+        selection->own += examined->as == EXAMINED_OWN;
+        if (examined->matches)
+            *last = examined->pid;
+        if (examined->as == EXAMINED_GIVEN_UP)
+            rc = add_left(selection, selector, proc, examined, fault);
+        else if (examined->as == EXAMINED_MATCH)
+            rc = judge_match(selection, selector, proc, examined, fault);
     }
     return rc;
+}
+
+/* Sets the fault of a search that did not reach all processes. */
+static fault_code check_reached(const struct examination *examination,
+                                const struct deadline *deadline, struct fault *fault)
+{
+    size_t reached = 0;
+
+    for (size_t i = 0; i < examination->count; i++)
+        reached += examination->list[i].as != EXAMINED_NOT;
+    if (deadline && deadline_interrupted(deadline))
+        return fault_set(fault, FAULT_INTERRUPTED, EINTR, "look at processes", "the processes");
+    if (reached < examination->count)
+        return fault_set(fault, FAULT_TOO_LATE, 0, "look at processes",
+                         "%zu of %zu processes were examined", reached, examination->count);
+    return FAULT_NONE;
+}
+
+static fault_code left_out_fault(const struct left_out *left, struct fault *fault)
+{
+    const char *call = syscall_name(left->call);
+
+    if (left->end != POOL_STUCK)
+        return fault_set(fault, FAULT_INTERNAL, 0, "look for jemalloc", "process %d was left out",
+                         (int)left->pid);
+    return fault_set(fault, FAULT_NO_ANSWER, ETIMEDOUT, "look for jemalloc", "%s",
+                     call ? call : "a system call");
+}
+
+fault_code selection_drop_left_out(struct selection *selection, struct fault *fault)
+{
+    struct left_out *last = NULL;
+    size_t kept = 0;
+
+    for (size_t i = 0; i < selection->count; i++) {
+        struct selected *selected = &selection->list[i];
+        struct left_out *left = NULL;
+        for (size_t k = 0; k < selection->left_count && !left; k++)
+            if (selection->left[k].chosen && selection->left[k].pid == selected->pin.pid)
+                left = &selection->left[k];
+        if (!left) {
+            selection->list[kept++] = *selected;
+            continue;
+        }
+        target_pin_close(&selected->pin);
+        left->chosen = false;
+        last = left;
+    }
+    selection->count = kept;
+    return kept || !last ? FAULT_NONE : left_out_fault(last, fault);
 }
 
 /* Takes the only match of a name, which has no jemalloc: the attach reports that. */
 static fault_code take_only(struct selection *selection, struct procfs *proc, pid_t pid,
                             struct fault *fault)
 {
-    struct candidate candidate = {.unreadable = false};
-    fault_code rc = target_open(&candidate.target, proc, pid, fault);
+    struct target target;
+    fault_code rc = target_open(&target, proc, pid, fault);
 
-    if (rc == FAULT_NONE) {
-        fill_basics(&candidate);
-        rc = keep_candidate(selection, &candidate, fault);
-    }
-    target_close(&candidate.target);
+    if (rc == FAULT_NONE)
+        rc = keep_target(selection, &target, NULL, fault);
+    target_close(&target);
     return rc;
 }
 
-/* Sets the fault for an empty selection; the pids of the matches are in the list. */
+/* Sets the fault for an empty selection; last is a match. */
 static fault_code explain_none(struct selection *selection, const struct selector *selector,
-                               struct procfs *proc, const struct processes *processes,
-                               struct fault *fault)
+                               struct procfs *proc, pid_t last, struct fault *fault)
 {
     if (selection->unreadable)
         return fault_set(fault, FAULT_DENIED, EACCES, "look at processes", "%zu processes",
                          selection->unreadable);
-    if (selector->name && processes->count == 1)
-        return take_only(selection, proc, processes->list[0], fault);
+    for (size_t i = 0; i < selection->left_count; i++)
+        if (selection->left[i].matches)
+            return left_out_fault(&selection->left[i], fault);
+    if (selector->name && selection->matched == 1)
+        return take_only(selection, proc, last, fault);
     if (selector->name && selection->without)
         return fault_set(fault, FAULT_NO_ALLOCATOR, 0, "look for jemalloc", "%zu processes",
                          selection->without);
@@ -150,22 +216,45 @@ static fault_code explain_none(struct selection *selection, const struct selecto
                      selection->looked);
 }
 
+static fault_code select_examined(struct selection *selection, const struct selector *selector,
+                                  struct procfs *proc, struct census *census,
+                                  const struct matches *matches, const struct deadline *deadline,
+                                  struct fault *fault)
+{
+    struct examination examination;
+    pid_t last = 0;
+    fault_code rc =
+        examination_run(&examination, matches, selector, true, proc, census, deadline, fault);
+
+    if (rc == FAULT_NONE)
+        rc = take_examined(selection, selector, proc, &examination, &last, fault);
+    if (rc == FAULT_NONE)
+        rc = check_reached(&examination, deadline, fault);
+    examination_free(&examination);
+    if (rc == FAULT_NONE && selection->containers[1].engine)
+        return fault_set(fault, FAULT_AMBIGUOUS, 0, "find the container", "%s",
+                         selector->container);
+    if (rc == FAULT_NONE && selection->count == 0)
+        return explain_none(selection, selector, proc, last, fault);
+    if (rc == FAULT_NONE && selection->count == 1)
+        return selection_drop_left_out(selection, fault);
+    return rc;
+}
+
 fault_code selection_find(struct selection *selection, const struct selector *selector,
                           struct procfs *proc, struct census *census,
                           const struct deadline *deadline, struct fault *fault)
 {
+    struct selector first = *selector;
     struct matches matches;
     fault_code rc;
 
     memset(selection, 0, sizeof *selection);
-    rc = selector_list(selector, proc, &matches, fault);
+    first.match_later = true;
+    rc = selector_list(&first, proc, &matches, fault);
     selection->looked = matches.looked;
-    selection->own = matches.own;
-    memcpy(selection->containers, matches.containers, sizeof selection->containers);
     if (rc == FAULT_NONE)
-        rc = consider_pids(selection, selector, proc, census, &matches.processes, deadline, fault);
-    if (rc == FAULT_NONE && selection->count == 0)
-        rc = explain_none(selection, selector, proc, &matches.processes, fault);
+        rc = select_examined(selection, selector, proc, census, &matches, deadline, fault);
     matches_free(&matches);
     return rc;
 }

@@ -8,10 +8,10 @@
 enum {
     /* its memory cgroup is full: the kernel might kill it for one more page */
     FAULT_NO_HEADROOM = FAULT_FIRST(RUN, TRANSIENT),
-    FAULT_NO_ANSWER,        /* a page or a file of it never comes, and the wait has no end */
-    FAULT_NO_ANSWER_FROZEN, /* the same, with all its threads stopped */
+    FAULT_NO_ANSWER_FROZEN, /* FAULT_NO_ANSWER, with all its threads stopped */
 
-    FAULT_NO_ANSWER_HELD = FAULT_FIRST(RUN, UNFINISHED), /* the same, with a thread stopped */
+    FAULT_NO_ANSWER_HELD =
+        FAULT_FIRST(RUN, UNFINISHED), /* FAULT_NO_ANSWER, with a thread stopped */
 
     FAULT_NO_INSTANCE = FAULT_FIRST(RUN, ABSENT), /* no jemalloc of that number */
 

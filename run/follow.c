@@ -1,4 +1,5 @@
 #include "run/follow.h"
+#include "jemalloc/faults.h"
 #include "jemalloc/selection.h"
 #include "run/pause.h"
 
@@ -31,10 +32,13 @@ void follow_close(struct follow *follow)
     procfs_close(&follow->proc);
 }
 
-/* A process may match later: one may be ending or starting, with its cgroup. */
+/*
+ * A process may match later: one may be ending or starting, with its cgroup, and one that
+ * does not answer may be a stranger's.
+ */
 static bool may_come(fault_code code)
 {
-    return fault_is_gone(code) || fault_is_absent(code);
+    return fault_is_gone(code) || fault_is_absent(code) || code == FAULT_NO_ANSWER;
 }
 
 enum follow_end follow_look(struct follow *follow, size_t *count, struct fault *fault)

@@ -55,6 +55,10 @@ static fault_code find_selected(struct targets *targets, const struct targets_re
     stall_guard_stop(&stall_guard);
     if (rc != FAULT_NONE)
         return rc;
+    if (request->several)
+        rc = selection_drop_left_out(&targets->selection, fault);
+    if (rc != FAULT_NONE)
+        return rc;
     if (targets->selection.count > 1 && !request->several)
         return fault_set(fault, FAULT_SEVERAL, 0, "choose", "%zu", targets->selection.count);
     if (!take_pins(targets))

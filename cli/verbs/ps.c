@@ -1,15 +1,16 @@
 /* jeattach ps */
 #include "attach/deadline.h"
 #include "attach/permit.h"
+#include "base/list.h"
 #include "cli/choose.h"
 #include "cli/faults.h"
 #include "cli/message.h"
 #include "cli/output/facts_json.h"
+#include "cli/output/left_out.h"
 #include "cli/output/process_table.h"
 #include "cli/output/stdout.h"
 #include "cli/verbs/verbs.h"
 #include "host/selector.h"
-#include "host/task.h"
 #include "jemalloc/census.h"
 #include "run/interrupt.h"
 #include "run/stall_guard.h"
@@ -25,12 +26,14 @@ struct listing {
     struct json json;
     struct process_table table; /* unused with --json, which is written at once */
     size_t count;
-    bool capable;                    /* the tool has the capabilities to read any process */
-    size_t looked, unreadable, left; /* processes: read, refused, not reached in time */
-    struct subject subject;          /* the process that is being read */
-    struct procfs *proc;             /* NULL: not open */
-    char name[64];                   /* of that process, for messages */
-    char refused[96];                /* the first process that was refused: "sshd[4242]" */
+    bool capable;              /* the tool has the capabilities to read any process */
+    size_t looked, unreadable; /* processes: read, refused */
+    struct left_out *left;     /* given up, or begun and not examined in time */
+    size_t left_count, left_capacity;
+    size_t late;       /* not examined in time */
+    volatile pid_t at; /* the process that is read, if no worker does that */
+    const struct procfs *proc;
+    char refused[96]; /* the first process that was refused: "sshd[4242]" */
 };
 
 static void add_json(struct listing *listing, const struct census_entry *entry,
@@ -57,80 +60,92 @@ static void add_json(struct listing *listing, const struct census_entry *entry,
     json_item_end(json);
 }
 
-static fault_code add_entry(struct listing *listing, const struct procfs *proc,
-                            const struct census_entry *entry, struct fault *fault)
+static fault_code add_entry(struct listing *listing, const struct examined_process *found,
+                            struct fault *fault)
 {
-    struct container container;
-
     listing->count++;
-    (void)container_read(proc, entry->stat.pid, &container);
     if (listing->options->json)
-        add_json(listing, entry, &container);
-    else if (!process_table_add(&listing->table, entry, &container, false))
-        return fault_set(fault, FAULT_INTERNAL, 0, "list processes", "out of memory");
+        add_json(listing, &found->entry, &found->container);
+    else if (!process_table_add(&listing->table, &found->entry, &found->container, false))
+        return fault_set(fault, FAULT_INTERNAL, ENOMEM, "list processes", "out of memory");
     return FAULT_NONE;
 }
 
-/* Names the process that is being read, for a message about it. */
-static void name_listed(struct listing *listing)
+/* Reports that a process could not be examined, for a reason that is not usual. */
+static void report_odd(const struct listing *listing, const struct examined *examined)
 {
-    struct proc_stat stat;
+    const struct left_out described = left_out_describe(examined, listing->proc);
+    const struct subject subject = {.verb = "examine process",
+                                    .pid = (int)examined->pid,
+                                    .name = described.name[0] ? described.name : NULL};
 
-    if (!listing->proc || process_stat(listing->proc, listing->subject.pid, &stat) < 0)
-        return;
-    memcpy(listing->name, stat.comm, sizeof listing->name);
-    listing->subject.name = listing->name;
+    if (examined->odd)
+        message_fault(&subject, &examined->odd->fault);
 }
 
-static void note_refused(struct listing *listing)
+static void note_refused(struct listing *listing, const struct examined *examined)
 {
+    const struct left_out described = left_out_describe(examined, listing->proc);
     char clean[64];
 
-    name_listed(listing);
     snprintf(listing->refused, sizeof listing->refused, "%s[%d]",
-             message_clean(listing->name, clean, sizeof clean), listing->subject.pid);
+             message_clean(described.name, clean, sizeof clean), (int)examined->pid);
 }
 
-/*
- * Counts the result of reading one process. Only a lack of memory of the tool
- * itself ends the list.
- */
-static fault_code count(struct listing *listing, fault_code code, const struct fault *fault)
+static fault_code add_left_out(struct listing *listing, const struct examined *examined,
+                               struct fault *fault)
 {
-    if (code != FAULT_NONE && fault_is_out_of_memory(fault))
-        return code;
-    bool odd = code == FAULT_INTERNAL || code == FAULT_UNSUPPORTED;
+    if (!LIST_GROW(listing->left, listing->left_capacity, listing->left_count))
+        return fault_set(fault, FAULT_INTERNAL, ENOMEM, "list processes", "out of memory");
+    listing->left[listing->left_count++] = left_out_describe(examined, listing->proc);
+    return FAULT_NONE;
+}
+
+/* Counts the result of one process, and lists it if it uses jemalloc. */
+static fault_code take_process(struct listing *listing, const struct examined *examined,
+                               struct fault *fault)
+{
+    fault_code code = examined->code;
+
+    if (examined->as == EXAMINED_NOT)
+        listing->late++;
+    if (examined->as == EXAMINED_GIVEN_UP || (examined->as == EXAMINED_NOT && examined->begun))
+        return add_left_out(listing, examined, fault);
+    if (examined->as != EXAMINED_MATCH)
+        return FAULT_NONE;
     listing->looked += code == FAULT_NONE || code == FAULT_NO_ALLOCATOR || code == FAULT_DENIED;
     listing->unreadable += code == FAULT_DENIED;
     if (code == FAULT_DENIED && listing->unreadable == 1)
-        note_refused(listing);
-    if (odd) {
-        name_listed(listing);
-        message_fault(&listing->subject, fault);
-    }
-    return FAULT_NONE;
+        note_refused(listing, examined);
+    if (code == FAULT_INTERNAL || code == FAULT_UNSUPPORTED)
+        report_odd(listing, examined);
+    return examined->found ? add_entry(listing, examined->found, fault) : FAULT_NONE;
 }
 
-static fault_code look_at_all(struct listing *listing, struct census *census, struct procfs *proc,
-                              const struct processes *processes, const struct deadline *deadline,
+static fault_code look_at_all(struct listing *listing, const struct selector *selector,
+                              struct census *census, struct procfs *proc,
+                              const struct matches *matches, const struct deadline *deadline,
                               struct fault *fault)
 {
-    struct census_entry entry;
-    fault_code rc = FAULT_NONE;
+    struct examination examination;
+    fault_code rc =
+        examination_run(&examination, matches, selector, false, proc, census, deadline, fault);
 
-    for (size_t i = 0; i < processes->count && rc == FAULT_NONE; i++) {
-        listing->left = processes->count - i;
-        listing->subject.pid = processes->list[i];
-        listing->subject.name = NULL;
-        if (deadline_interrupted(deadline) || deadline_passed(deadline))
-            return rc;
-        fault_code code = census_look(census, proc, processes->list[i], &entry, fault);
-        rc = count(listing, code, fault);
-        if (code == FAULT_NONE)
-            rc = add_entry(listing, proc, &entry, fault);
-    }
-    listing->left = 0;
+    listing->proc = proc;
+    for (size_t i = 0; i < examination.count && rc == FAULT_NONE; i++)
+        rc = take_process(listing, &examination.list[i], fault);
+    examination_free(&examination);
     return rc;
+}
+
+/* Counts the processes that were given up or not examined in time; those begun are in both. */
+static size_t count_left(const struct listing *listing)
+{
+    size_t left = listing->late;
+
+    for (size_t i = 0; i < listing->left_count; i++)
+        left += listing->left[i].end != POOL_LATE;
+    return left;
 }
 
 static void print_all(struct listing *listing)
@@ -142,7 +157,8 @@ static void print_all(struct listing *listing)
     json_list_end(&listing->json);
     json_number(&listing->json, "looked_at", listing->looked);
     json_number(&listing->json, "unreadable", listing->unreadable);
-    json_number(&listing->json, "left_out", listing->left);
+    json_number(&listing->json, "left_out", count_left(listing));
+    left_out_json(&listing->json, listing->left, listing->left_count);
     json_end(&listing->json);
 }
 
@@ -173,11 +189,11 @@ static void print_ps_notes(const struct listing *listing)
         message("%zu of %zu process%s could not be read (%s%s)%s", listing->unreadable,
                 listing->looked, listing->looked == 1 ? "" : "es", listing->refused,
                 listing->unreadable == 1 ? "" : ", ...", ps_refusal_text(listing));
-    if (listing->count == 0 && !listing->left && !listing->options->quiet)
+    if (listing->count == 0 && !count_left(listing) && !listing->options->quiet)
         print_none(listing->looked, listing->unreadable);
-    if (listing->left)
-        message("the list is not complete: the last %zu processes were not examined in time",
-                listing->left);
+    left_out_print(listing->left, listing->left_count);
+    if (listing->late)
+        message("the list is not complete: %zu processes were not examined in time", listing->late);
 }
 
 static fault_code list_all(struct listing *listing, const struct deadline *deadline,
@@ -192,23 +208,21 @@ static fault_code list_all(struct listing *listing, const struct deadline *deadl
 
     if (err || !census)
         rc = fault_set(fault, FAULT_INTERNAL, -err, "open", "/proc");
-    listing->proc = err ? NULL : &proc;
     listing->capable = permit_tool_is_capable(&proc);
     selector.own_too = true;
+    selector.match_later = true;
+    selector.at = &listing->at;
     if (rc == FAULT_NONE)
         rc = permit_check_procfs(&proc, fault);
     if (rc == FAULT_NONE)
         rc = selector_list(&selector, &proc, &matches, fault);
-    if (rc == FAULT_AMBIGUOUS) /* a list may cover several containers */
-        rc = FAULT_NONE;
     if (rc == FAULT_NONE && listing->options->json) {
         json_begin(&listing->json, stdout);
         json_list_begin(&listing->json, "processes");
     }
     if (rc == FAULT_NONE)
-        rc = look_at_all(listing, census, &proc, &matches.processes, deadline, fault);
+        rc = look_at_all(listing, &selector, census, &proc, &matches, deadline, fault);
     matches_free(&matches);
-    listing->proc = NULL;
     procfs_close(&proc);
     census_free(census);
     return rc;
@@ -226,7 +240,10 @@ static int tell_fault(struct listing *listing, const struct fault *fault)
     return message_fault(&subject, fault);
 }
 
-/* A list that was cut short is printed, but is not a success. */
+/*
+ * A list that was cut short is printed, but is not a success. One that lacks only
+ * processes that were given up is: one of them may be anybody's.
+ */
 static int finish_ps(struct listing *listing, const struct deadline *deadline, fault_code rc,
                      struct fault *fault)
 {
@@ -237,28 +254,26 @@ static int finish_ps(struct listing *listing, const struct deadline *deadline, f
     }
     if (rc != FAULT_NONE)
         return tell_fault(listing, fault);
-    if (!listing->left)
+    if (!listing->late)
         return EXIT_DONE;
     return deadline_interrupted(deadline) ? EXIT_INTERRUPTED : EXIT_NO_SAFE_POINT;
 }
 
-/* Called by the stall guard: prints the processes found so far. */
+/* Called by the stall guard, where no worker could be started. */
 static int print_list_stalled(void *ctx, const struct fault *fault)
 {
     struct listing *listing = ctx;
-
-    name_listed(listing);
-    int code = message_fault(&listing->subject, fault);
+    const struct subject subject = {.verb = "examine process", .pid = (int)listing->at};
+    int code = message_fault(&subject, fault);
 
     print_all(listing);
-    print_ps_notes(listing);
     fflush(stdout);
     return code;
 }
 
 static int ps_main(const struct options *options, pid_t pid)
 {
-    struct listing listing = {.options = options, .subject.verb = "examine process"};
+    struct listing listing = {.options = options};
     const struct stall_guard_case what = {.stalled = print_list_stalled, .ctx = &listing};
     struct stall_guard stall_guard;
     struct deadline deadline = {0};
@@ -273,6 +288,7 @@ static int ps_main(const struct options *options, pid_t pid)
     stall_guard_stop(&stall_guard);
     deadline_stop(&deadline);
     process_table_free(&listing.table);
+    free(listing.left);
     return code;
 }
 
@@ -295,7 +311,8 @@ const struct verb verb_ps = {
              "  CONTAINER  engine and id, and the pod, from the names of its cgroups\n"
              "\n"
              "The exit code is 0 even if no process uses jemalloc. Processes that cannot be\n"
-             "read are counted on stderr; root can read all.\n",
+             "read are counted on stderr; root can read all. Processes whose memory or\n"
+             "files do not respond are left out and named on stderr.\n",
     .options =
         {
             {"timeout", NULL, "time limit for the whole list (default 30s)"},
