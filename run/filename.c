@@ -71,15 +71,18 @@ static void put(struct text *text, const char *bytes, size_t len)
     text->len = len < text->size - text->len ? text->len + len : text->size;
 }
 
-/* Replaces characters that could change the path or act on a terminal. */
+/*
+ * Keeps only letters, digits and some signs that mean nothing to a shell, so that a script
+ * that forgets to quote a name runs no command of the process's choice.
+ */
 static void put_clean(struct text *text, const char *word)
 {
+    static const char kept[] =
+        "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._+-@";
+
     for (const char *p = word; *p; p++) {
-        unsigned char ch = (unsigned char)*p;
-        bool odd = ch <= 0x20 || ch == 0x7f || ch >= 0x80 || ch == '/' || ch == '%' ||
-                   (p == word && (ch == '.' || ch == '-'));
-        char clean = odd ? '_' : *p;
-        put(text, &clean, 1);
+        bool first = p == word && (*p == '.' || *p == '-');
+        put(text, strchr(kept, *p) && !first ? p : "_", 1);
     }
     if (!*word)
         put(text, "_", 1);

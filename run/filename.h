@@ -9,8 +9,8 @@
  *   %h  the host's name   db7
  *   %%  a percent sign
  *
- * The target chooses its own name: an expanded name contains no slash and no
- * control character, and does not start with a dot or a dash.
+ * The target chooses its own name: of %n and %h only letters, digits and . _ + - @ are
+ * kept, and the first is neither a dot nor a dash. All others become '_'.
  */
 #pragma once
 

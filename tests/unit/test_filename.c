@@ -80,10 +80,15 @@ static void test_untrusted(void)
     CHECK(strcmp(named(".."), "_.+_.") == 0);
     CHECK(strcmp(named("-rf"), "_rf+_rf") == 0);
     CHECK(strcmp(named(""), "_+_") == 0);
-    CHECK(strcmp(named("a\nb\tc\x1b[31m\x7f"), "a_b_c_[31m_+a_b_c_[31m_") == 0);
+    CHECK(strcmp(named("a\nb\tc\x1b[31m\x7f"), "a_b_c__31m_+a_b_c__31m_") == 0);
     CHECK(strcmp(named("%p%%"), "_p__+_p__") == 0);
     CHECK(strcmp(named("a b"), "a_b+a_b") == 0);
     CHECK(strcmp(named("\xc3\xa4\xff"), "___+___") == 0);
+    CHECK(strcmp(named("a'b\"c"), "a_b_c+a_b_c") == 0);
+    CHECK(strcmp(named("x;$(id)`id`"), "x___id__id_+x___id__id_") == 0);
+    CHECK(strcmp(named("a|b&c<d>e"), "a_b_c_d_e+a_b_c_d_e") == 0);
+    CHECK(strcmp(named("~*?[]{}!#\\^=,:"), "______________+______________") == 0);
+    CHECK(strcmp(named("a.b_c+d-e@f"), "a.b_c+d-e@f+a.b_c+d-e@f") == 0);
 }
 
 static void test_wrong(void)
