@@ -5,14 +5,14 @@
 #include <math.h>
 #include <string.h>
 
-static unsigned code_point(const unsigned char *p, size_t n)
+/* Writes a character as an escape, beyond U+FFFF as two surrogates (RFC 8259). */
+static void write_escape(FILE *out, uint32_t code)
 {
-    static const unsigned char masks[] = {0, 0x7f, 0x1f, 0x0f};
-    unsigned code = p[0] & masks[n];
-
-    for (size_t i = 1; i < n; i++)
-        code = code << 6 | (p[i] & 0x3f);
-    return code;
+    if (code > 0xffff) {
+        fprintf(out, "\\u%04x", 0xd800 + ((code - 0x10000) >> 10));
+        code = 0xdc00 + (code & 0x3ff);
+    }
+    fprintf(out, "\\u%04x", code);
 }
 
 static void write_text(FILE *out, const char *text)
@@ -28,7 +28,7 @@ static void write_text(FILE *out, const char *text)
         else if (*p == '"' || *p == '\\')
             fprintf(out, "\\%c", *p);
         else if (!shown || strchr("<>&", *p))
-            fprintf(out, "\\u%04x", code_point(p, n));
+            write_escape(out, text_code_point((const char *)p, n));
         else
             fwrite(p, 1, n, out);
     }

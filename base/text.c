@@ -1,5 +1,6 @@
 #include "base/text.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 /* Returns the length of the valid UTF-8 sequence at p, 0 if there is none (RFC 3629). */
@@ -20,26 +21,42 @@ static size_t utf8_len(const unsigned char *p)
     return n;
 }
 
-/* True for controls of ASCII, and for C1 of ECMA-48 in UTF-8. */
-static bool is_control(const unsigned char *p)
+uint32_t text_code_point(const char *text, size_t len)
 {
-    return *p < 0x20 || *p == 0x7f || (p[0] == 0xc2 && p[1] < 0xa0);
+    static const unsigned char masks[] = {0, 0x7f, 0x1f, 0x0f, 0x07};
+    uint32_t code = (unsigned char)text[0] & masks[len];
+
+    for (size_t i = 1; i < len; i++)
+        code = code << 6 | ((unsigned char)text[i] & 0x3f);
+    return code;
 }
 
-/* U+200E, U+200F, U+2028 to U+202E, U+2066 to U+2069: line and direction controls (UAX 9). */
-static bool turns(const unsigned char *p)
+/*
+ * Ranges of the controls and of the characters without a glyph: Default_Ignorable_Code_Point of
+ * DerivedCoreProperties.txt, which has the direction controls of UAX 9, the line separators, and
+ * the anchors of interlinear annotations.
+ */
+static bool is_unseen(uint32_t code)
 {
-    return p[0] == 0xe2 &&
-           ((p[1] == 0x80 && (p[2] == 0x8e || p[2] == 0x8f || (p[2] >= 0xa8 && p[2] <= 0xae))) ||
-            (p[1] == 0x81 && p[2] >= 0xa6 && p[2] <= 0xa9));
+    static const uint32_t ranges[][2] = {
+        {0x00, 0x1f},       {0x7f, 0x9f},       {0xad, 0xad},       {0x34f, 0x34f},
+        {0x61c, 0x61c},     {0x115f, 0x1160},   {0x17b4, 0x17b5},   {0x180b, 0x180f},
+        {0x200b, 0x200f},   {0x2028, 0x202e},   {0x2060, 0x206f},   {0x3164, 0x3164},
+        {0xfe00, 0xfe0f},   {0xfeff, 0xfeff},   {0xffa0, 0xffa0},   {0xfff0, 0xfffb},
+        {0x1bca0, 0x1bca3}, {0x1d173, 0x1d17a}, {0xe0000, 0xe0fff},
+    };
+    size_t i = 0;
+
+    while (i < sizeof ranges / sizeof *ranges && code > ranges[i][1])
+        i++;
+    return i < sizeof ranges / sizeof *ranges && code >= ranges[i][0];
 }
 
 size_t text_unit(const char *text, bool *shown)
 {
-    const unsigned char *p = (const unsigned char *)text;
-    size_t n = utf8_len(p);
+    size_t n = utf8_len((const unsigned char *)text);
 
-    *shown = n && !is_control(p) && !(n == 3 && turns(p));
+    *shown = n && !is_unseen(text_code_point(text, n));
     return n ? n : 1;
 }
 
@@ -54,6 +71,21 @@ void text_write_clean(FILE *out, const char *text, const char *also)
         else
             fwrite_unlocked(text, 1, n, out);
     }
+}
+
+char *text_copy_clean(const char *text, const char *also)
+{
+    char *clean = NULL;
+    size_t size;
+    FILE *memory = open_memstream(&clean, &size);
+
+    if (!memory)
+        return NULL;
+    text_write_clean(memory, text, also);
+    if (fclose(memory) == 0)
+        return clean;
+    free(clean);
+    return NULL;
 }
 
 /* Returns the length of plain ASCII, which is written in one piece. */

@@ -3,18 +3,26 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 #include <stdio.h>
 
 /*
  * Returns the length of the first character of a text that ends with a NUL: one
  * byte if it is not valid UTF-8. *shown is false for a character that must not be
- * printed: a byte that is not UTF-8, a control (of ASCII, and C1 of ECMA-48), and
- * one that changes the direction of the text around it.
+ * printed: a byte that is not UTF-8, a control (of ASCII, and C1 of ECMA-48), one
+ * that changes the direction of the text around it, and one that is invisible, so
+ * that two names which differ never look the same.
  */
 size_t text_unit(const char *text, bool *shown);
 
+/* Returns the code point of a character whose length text_unit has returned. */
+uint32_t text_code_point(const char *text, size_t len);
+
 /* Writes a text with '?' for characters that must not be printed, and for those of `also`. */
 void text_write_clean(FILE *out, const char *text, const char *also);
+
+/* Returns a copy with the same replacements, owned by the caller. NULL: out of memory. */
+char *text_copy_clean(const char *text, const char *also);
 
 /* Writes a text of several lines and any bytes in the same way; newlines and tabs stay. */
 void text_write_lines(FILE *out, const char *text, size_t len);

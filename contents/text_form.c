@@ -15,7 +15,11 @@ enum {
 
 /* ---- where it is ---- */
 
-/* Returns the bytes of text from `at` on; text ends with a NUL. */
+/*
+ * Returns the bytes of text from `at` on; text ends with a NUL. Invisible characters of three
+ * bytes are part of texts that people write, such as the joiners in an emoji; random bytes
+ * rarely make one.
+ */
 static size_t text_run(const char *text, size_t at, size_t len)
 {
     size_t n = at;
@@ -23,7 +27,7 @@ static size_t text_run(const char *text, size_t at, size_t len)
 
     while (n < len && text[n]) {
         size_t unit = text_unit(text + n, &shown);
-        if (!shown && !strchr("\t\n\r", text[n]))
+        if (!shown && unit < 3 && !strchr("\t\n\r", text[n]))
             break;
         n += unit;
     }

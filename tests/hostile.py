@@ -13,7 +13,9 @@ import time
 
 import lib
 
-CONTROLS = re.compile(rb"[\x00-\x08\x0b-\x1f\x7f]|\xc2[\x80-\x9f]|\xe2\x80[\xa8-\xae]")
+CONTROLS = re.compile(
+    rb"[\x00-\x08\x0b-\x1f\x7f]|\xc2[\x80-\x9f\xad]|\xd8\x9c|\xe2\x80[\x8b-\x8f\xa8-\xae]"
+    rb"|\xe2\x81[\xa0-\xaf]|\xef\xbb\xbf")
 DOCUMENTED = {
     lib.OK, lib.USAGE, lib.GONE, lib.NOT_PERMITTED, lib.NO_JEMALLOC, lib.PROFILING_OFF,
     lib.NO_SAFE_MOMENT, lib.CALL_LATE, lib.OUTPUT_FAILED, lib.REFUSED,

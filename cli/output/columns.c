@@ -1,4 +1,5 @@
 #include "cli/output/columns.h"
+#include "base/text.h"
 
 #include <locale.h>
 #include <stdarg.h>
@@ -14,25 +15,6 @@ struct character {
     size_t len;    /* bytes in the text */
     size_t columns;
 };
-
-/* Returns the length of the UTF-8 sequence at p, 0 if it is not valid (RFC 3629). */
-static size_t decode_utf8(const unsigned char *p, uint32_t *code)
-{
-    static const uint32_t least[] = {0, 0, 0x80, 0x800, 0x10000};
-    size_t len = *p < 0x80 ? 1 : *p >= 0xf0 ? 4 : *p >= 0xe0 ? 3 : *p >= 0xc0 ? 2 : 0;
-
-    if (len == 0 || *p > 0xf4)
-        return 0;
-    *code = len == 1 ? *p : *p & (0x7fu >> len);
-    for (size_t i = 1; i < len; i++) {
-        if ((p[i] & 0xc0) != 0x80)
-            return 0;
-        *code = *code << 6 | (p[i] & 0x3f);
-    }
-    if (*code < least[len] || *code > 0x10ffff || (*code >= 0xd800 && *code < 0xe000))
-        return 0;
-    return len;
-}
 
 /*
  * Returns the width of a code point according to the C library's Unicode table,
@@ -59,15 +41,14 @@ static int width_of(uint32_t code)
 static struct character next_character(const char *text)
 {
     struct character next = {'?', 1, 1};
-    uint32_t code;
-    size_t len = decode_utf8((const unsigned char *)text, &code);
-    int width = len ? width_of(code) : -1;
+    bool shown;
+    int width;
 
-    if (len)
-        next.len = len;
+    next.len = text_unit(text, &shown);
+    width = shown ? width_of(text_code_point(text, next.len)) : -1;
     if (width < 0)
         return next;
-    next.code = code;
+    next.code = text_code_point(text, next.len);
     next.columns = (size_t)width;
     return next;
 }

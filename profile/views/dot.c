@@ -39,20 +39,6 @@ static void write_escaped(FILE *out, const char *text, size_t len)
     }
 }
 
-/* Returns a copy that can be printed; the caller frees it. NULL: out of memory. */
-static char *clean_text(const char *text)
-{
-    char *clean = NULL;
-    size_t size;
-    FILE *memory = open_memstream(&clean, &size);
-
-    if (!memory)
-        return NULL;
-    text_write_clean(memory, text, "");
-    fclose(memory);
-    return clean;
-}
-
 /* Returns the bytes of at most `most` characters. */
 static size_t characters_len(const char *text, size_t most)
 {
@@ -66,7 +52,7 @@ static size_t characters_len(const char *text, size_t most)
 
 static void write_shortened(FILE *out, const char *text, size_t most)
 {
-    AUTO_FREE char *clean = clean_text(text);
+    AUTO_FREE char *clean = text_copy_clean(text, "");
     size_t len = clean ? characters_len(clean, most) : 0;
 
     write_escaped(out, clean, len);
@@ -90,7 +76,7 @@ static size_t name_line_len(const char *name)
 /* Writes a name in lines, broken after "::", "_" and similar. */
 static void write_label_name(FILE *out, const char *name)
 {
-    AUTO_FREE char *clean = clean_text(name);
+    AUTO_FREE char *clean = text_copy_clean(name, "");
     const char *at = clean;
 
     for (unsigned i = 0; at && *at; i++) {

@@ -1,6 +1,8 @@
 #include "profile/views/flame.h"
 #include "base/json.h"
 #include "base/list.h"
+#include "base/text.h"
+#include "base/util.h"
 #include "profile/views/flame_tree.h"
 
 #include <math.h>
@@ -182,8 +184,11 @@ static bool write_flame_tree(struct flame *flame, struct flame_data *data, const
 static void write_flame_calls(const struct flame_data *data, struct json *json)
 {
     json_list_begin(json, "texts");
-    for (size_t i = 0; i < data->text_count; i++)
-        json_item_text(json, data->texts[i]);
+    for (size_t i = 0; i < data->text_count; i++) {
+        /* The page shows them, so an escape would not do. */
+        AUTO_FREE char *clean = text_copy_clean(data->texts[i], "");
+        json_item_text(json, clean ? clean : "?");
+    }
     json_list_end(json);
     json_list_begin(json, "calls");
     for (size_t i = 0; i < data->call_count; i++) {
@@ -200,8 +205,9 @@ static void write_flame_head(const struct flame *flame, struct json *json)
 {
     const struct samples *samples = flame->samples;
     const struct display *display = flame->display;
+    AUTO_FREE char *title = text_copy_clean(display->title ? display->title : "heap profile", "");
 
-    json_text(json, "title", display->title ? display->title : "heap profile");
+    json_text(json, "title", title ? title : "?");
     json_text(json, "value", value_name(display->value));
     json_bool(json, "bytes", display_is_bytes(display));
     json_bool(json, "compares", samples->compares);

@@ -5,15 +5,9 @@
 static char **clean_names(const struct locations *locations)
 {
     char **clean = calloc(locations->group_count + 1, sizeof *clean);
-    size_t size;
 
-    for (size_t i = 0; clean && i < locations->group_count; i++) {
-        FILE *out = open_memstream(&clean[i], &size);
-        if (!out)
-            break;
-        text_write_clean(out, locations->groups[i], ";");
-        fclose(out);
-    }
+    for (size_t i = 0; clean && i < locations->group_count; i++)
+        clean[i] = text_copy_clean(locations->groups[i], ";");
     return clean;
 }
 

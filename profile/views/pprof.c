@@ -1,6 +1,7 @@
 #include "profile/views/pprof.h"
 #include "base/list.h"
 #include "base/text.h"
+#include "base/util.h"
 #include "profile/views/gzip.h"
 #include "profile/views/wire.h"
 
@@ -248,18 +249,14 @@ static void write_function_field(struct pprof *pprof, size_t number)
 /* Strings of a protocol buffer are UTF-8; names of a target may contain anything. */
 static void write_string(struct pprof *pprof, const char *text)
 {
-    AUTO_FREE char *clean = NULL;
-    size_t len = 0;
-    FILE *memory = open_memstream(&clean, &len);
+    AUTO_FREE char *clean = text_copy_clean(text, "");
 
-    if (memory)
-        text_write_clean(memory, text, "");
-    if (!memory || fclose(memory) != 0) {
+    if (!clean) {
         pprof->no_memory = true;
         return;
     }
     wire_reset(&pprof->field);
-    wire_bytes(&pprof->field, PROFILE_STRING, clean, len);
+    wire_bytes(&pprof->field, PROFILE_STRING, clean, strlen(clean));
     if (!pprof->field.no_memory)
         gzip_write(pprof->gzip, pprof->field.bytes, pprof->field.len);
 }

@@ -51,6 +51,7 @@ static void test_odd(void)
           becomes("a\xe2\x80\xae"
                   "b",
                   20, "a?b"));
+    CHECK(becomes("a\u200bb\u2060\ufeff", 20, "a?b??")); /* invisible, and not dropped */
     CHECK(becomes("e\xcc\x81", 20, "e")); /* a combining accent has no width of its own */
 }
 

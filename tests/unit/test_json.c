@@ -41,6 +41,16 @@ static void test_escapes(void)
     CHECK(text_becomes("a\u202eb\u2069\u2028\u200f", "a\\u202eb\\u2069\\u2028\\u200f"));
 }
 
+/* Characters without a glyph; beyond U+FFFF as surrogates. */
+static void test_invisible(void)
+{
+    CHECK(text_becomes("a\u00ad\u061cb", "a\\u00ad\\u061cb"));
+    CHECK(text_becomes("\u200b\u2060\u3164\ufeff\ufffb", "\\u200b\\u2060\\u3164\\ufeff\\ufffb"));
+    CHECK(text_becomes("\U000e0001\U000e007fz", "\\udb40\\udc01\\udb40\\udc7fz"));
+    CHECK(text_becomes("\u00ae\u200a\u2010\u2070\ufffd\U000e1000",
+                       "\u00ae\u200a\u2010\u2070\ufffd\U000e1000"));
+}
+
 /* RFC 3629: these pass unchanged. */
 static void test_valid_utf8(void)
 {
@@ -174,6 +184,7 @@ static void test_lines(void)
 int main(void)
 {
     test_escapes();
+    test_invisible();
     test_valid_utf8();
     test_invalid_utf8();
     test_every_byte();
