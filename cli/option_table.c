@@ -31,6 +31,9 @@ const struct option_row option_rows[] = {
      "write to this file, completely or not at all; - is stdout (default)"},
     {"force", '\0', OPTION_FLAG, AT(force), TAKES_FORMAT, 0, OPTIONS_OF_VERB, NULL,
      "replace the file of -o if it exists; without it, existing files are never overwritten"},
+    {"mode", '\0', OPTION_MODE, AT(mode), TAKES_OUTPUT, 0, OPTIONS_OF_VERB, "MODE",
+     "give the file of -o this mode, in octal, without the bits of the umask (default 0600; a "
+     "replaced file of yours keeps its mode)"},
     {"format", 'f', OPTION_TEXT, AT(report.format), TAKES_FORMAT, 0, OPTIONS_OF_VERB, "F",
      "stream the profile in this format, with symbols from the files that the target has mapped; "
      "formats: jeattach report --help. Without -o: to stdout"},

@@ -17,6 +17,7 @@ enum option_kind {
     OPTION_INSTANCE,
     OPTION_LG_SAMPLE,
     OPTION_PARALLEL,
+    OPTION_MODE,
     OPTION_RULE,
     OPTION_BETWEEN,
 };

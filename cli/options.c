@@ -5,6 +5,7 @@
 #include "cli/message.h"
 #include "cli/option_table.h"
 #include "cli/options_check.h"
+#include "run/output.h"
 
 #include <getopt.h>
 #include <stddef.h>
@@ -185,6 +186,17 @@ static bool parse_count(const char *text, unsigned *number)
     return true;
 }
 
+static bool parse_mode(const char *text, int *mode)
+{
+    size_t n = strspn(text, "01234567");
+    long value = strtol(text, NULL, 8);
+
+    if (n == 0 || n > 4 || text[n] != '\0' || value > 0777)
+        return false;
+    *mode = (int)value;
+    return true;
+}
+
 static bool parse_bytes(const char *text, uint64_t *bytes)
 {
     const char *rest;
@@ -208,6 +220,8 @@ static bool report_wrong_value(enum option_kind kind, const char *text)
         message("'%s' is not a thread id", clean);
     else if (kind == OPTION_PARALLEL)
         message("'%s' is not a number of processes: must be 1 to %d", clean, OPTIONS_PARALLEL_MAX);
+    else if (kind == OPTION_MODE)
+        message("'%s' is not a mode: must be octal, 0 to 777, such as 640", clean);
     else if (kind == OPTION_INSTANCE)
         message("'%s' is not an instance number: jeattach status lists the instances", clean);
     else
@@ -229,6 +243,8 @@ static bool parse_value(enum option_kind kind, const char *text, void *at)
         return parse_lg_sample(text, at);
     case OPTION_PARALLEL:
         return parse_parallel(text, at);
+    case OPTION_MODE:
+        return parse_mode(text, at);
     default: /* OPTION_THREAD, OPTION_INSTANCE */
         return parse_pid(text, at);
     }
@@ -329,6 +345,7 @@ static void set_defaults(struct options *options)
         .interval_ns = 2ull * 1000000000,
         .share = 1,
         .lg_sample = -1,
+        .mode = OUTPUT_MODE_UNSET,
         .watch = {.cooldown_ns = 600ull * 1000000000, .max = 3},
     };
 }

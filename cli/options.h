@@ -85,6 +85,7 @@ struct options {
     bool json, quiet, dry_run, help, version;
     bool once; /* --once */
     bool force;
+    int mode; /* --mode; OUTPUT_MODE_UNSET: not given */
     bool list, no_call, call, freeze, force_hooks, allow_reset, full, prometheus, allow_slow;
     bool threads, repair, reset;
     bool bins, arenas;      /* of stats */

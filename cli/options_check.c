@@ -1,5 +1,6 @@
 #include "cli/options_check.h"
 #include "run/filename.h"
+#include "run/output.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -28,6 +29,17 @@ static const char *wrong_with_force(const struct options *options, unsigned take
         return "--force replaces one file, named by -o FILE: the files of a series, of a directory "
                "and of a name with %p, %t, ... are always new ones";
     return NULL;
+}
+
+/* A series and watch always write files, and so does record, whose name is optional. */
+static const char *wrong_with_mode(const struct options *options, unsigned takes)
+{
+    bool named = options->output && strcmp(options->output, "-") != 0;
+
+    if (options->mode == OUTPUT_MODE_UNSET || named ||
+        (takes & TAKES_SERIES && !options->output && !options->report.format))
+        return NULL;
+    return "--mode requires -o FILE: it is the mode of that file";
 }
 
 static bool is_empty_text(const char *text)
@@ -254,6 +266,8 @@ const char *options_inconsistency(const struct options *options, unsigned takes)
 {
     if (options->help || options->version)
         return NULL;
+    if (wrong_with_mode(options, takes))
+        return wrong_with_mode(options, takes);
     if (wrong_with_force(options, takes))
         return wrong_with_force(options, takes);
     if (takes & TAKES_FILE)

@@ -46,9 +46,8 @@ static void forget_temporary(struct output *output)
 
 static fault_code open_temporary(struct output *output, struct fault *fault)
 {
-    mode_t mask = umask(0);
+    struct stat st;
 
-    umask(mask);
     output->temporary = strdup(".jeattach.XXXXXX"); /* short, so that it fits where the name fits */
     if (!output->temporary)
         return output_failed(fault, ENOMEM, output->path);
@@ -58,7 +57,10 @@ static fault_code open_temporary(struct output *output, struct fault *fault)
         forget_temporary(output);
         return output_failed(fault, err, output->path);
     }
-    fchmod(output->fd, 0666 & ~mask);
+    if (!output->fresh &&
+        fstatat(output->file.dir, output->file.name, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
+        S_ISREG(st.st_mode) && st.st_uid == geteuid())
+        fchmod(output->fd, st.st_mode & 0777);
     return FAULT_NONE;
 }
 
@@ -166,10 +168,26 @@ fault_code output_open_new(struct output *output, const char *path, bool may_num
     return open_named(output, path, may_number, fault);
 }
 
-fault_code output_open_named(struct output *output, const char *path, bool replace,
+void output_set_mode(const struct output *output, int mode)
+{
+    mode_t mask;
+
+    if (mode == OUTPUT_MODE_UNSET || !output->temporary)
+        return;
+    mask = umask(0);
+    umask(mask);
+    fchmod(output->fd, (mode_t)mode & ~mask);
+}
+
+fault_code output_open_named(struct output *output, const char *path, bool replace, int mode,
                              struct fault *fault)
 {
-    return replace ? output_open(output, path, fault) : output_open_new(output, path, false, fault);
+    fault_code rc =
+        replace ? output_open(output, path, fault) : output_open_new(output, path, false, fault);
+
+    if (rc == FAULT_NONE)
+        output_set_mode(output, mode);
+    return rc;
 }
 
 bool output_name(struct output *output, const char *path)

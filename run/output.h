@@ -1,6 +1,10 @@
 /*
  * An output file. It is created under a temporary name in the same directory
  * before the target is touched, and gets its name only when it is complete.
+ *
+ * A profile shows what a process works on, so a new file has mode 0600. A file that
+ * replaces one of the tool's user keeps its mode; another user's choice counts for
+ * nothing. output_set_mode overrides both.
  */
 #pragma once
 
@@ -10,6 +14,8 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
+
+enum { OUTPUT_MODE_UNSET = -1 };
 
 struct output {
     int fd;
@@ -35,9 +41,17 @@ fault_code output_open(struct output *output, const char *path, struct fault *fa
  */
 fault_code output_open_new(struct output *output, const char *path, bool may_number,
                            struct fault *fault);
-/* The one of the two that replace asks for, which the operator does with --force. */
-fault_code output_open_named(struct output *output, const char *path, bool replace,
+/*
+ * The one of the two that replace asks for, which the operator does with --force; with the
+ * mode of output_set_mode.
+ */
+fault_code output_open_named(struct output *output, const char *path, bool replace, int mode,
                              struct fault *fault);
+/*
+ * Gives an unfinished file this mode, without the bits of the umask, as open(2) does. No effect
+ * on stdout, FIFOs and devices, and with OUTPUT_MODE_UNSET.
+ */
+void output_set_mode(const struct output *output, int mode);
 /*
  * Changes the name of an unfinished file of output_open_new, in the same
  * directory; no effect on stdout, FIFOs and devices. False: out of memory.

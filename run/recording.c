@@ -56,10 +56,16 @@ static fault_code open_next(struct recording *recording, struct fault *fault)
                       filename_is_directory(template);
     fault_code rc;
 
-    if (to_stdout(recording) || recording->request.replace)
-        return output_open(&recording->output, template, fault);
-    rc = expand_name(recording, path, sizeof path, fault);
-    return rc == FAULT_NONE ? output_open_new(&recording->output, path, may_number, fault) : rc;
+    if (to_stdout(recording) || recording->request.replace) {
+        rc = output_open(&recording->output, template, fault);
+    } else {
+        rc = expand_name(recording, path, sizeof path, fault);
+        if (rc == FAULT_NONE)
+            rc = output_open_new(&recording->output, path, may_number, fault);
+    }
+    if (rc == FAULT_NONE)
+        output_set_mode(&recording->output, recording->request.mode);
+    return rc;
 }
 
 static fault_code list_written(struct recording *recording, struct fault *fault)

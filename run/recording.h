@@ -22,6 +22,7 @@ struct recording_request {
     const char *template; /* of the file names (run/filename.h); "-": stdout */
     bool may_number;      /* add a number if the name is taken; always so if it has directives */
     bool replace;         /* the file may exist, if its name is fixed */
+    int mode;             /* of the files: output_set_mode */
     uint64_t every_ns;    /* between profiles; unless trigger is set */
     struct trigger_request trigger;
     uint64_t duration_ns; /* until the last profile; UINT64_MAX: until interrupted */

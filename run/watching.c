@@ -128,6 +128,8 @@ static fault_code write_profile(struct watching *watch, struct output *output)
                          watch->request.directory);
     rc = output_open_new(output, path, true, &watch->fault);
     if (rc == FAULT_NONE)
+        output_set_mode(output, watch->request.mode);
+    if (rc == FAULT_NONE)
         rc = output_finish(output, watch->capture.text.bytes, watch->capture.text.len,
                            &watch->fault);
     return rc;

@@ -59,6 +59,7 @@ struct watch_event {
 struct watch_request {
     struct attach_request attach; /* with pid and pin of the process that is opened next */
     const char *directory;        /* of the profiles */
+    int mode;                     /* of the profiles: output_set_mode */
     unsigned most;                /* profiles of one process */
     unsigned keep;                /* profiles with its name to keep in the directory; 0: 10 */
     bool on;                      /* keep profiling switched on while it is watched */

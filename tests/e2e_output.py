@@ -127,6 +127,37 @@ class Existing(lib.TestCase):
                     self.assertEqual(os.listdir(self.place), ["x.txt"])
         self.assert_unharmed(self.target)
 
+    def modes(self):
+        """Returns the modes of the files in the directory, which it removes."""
+        found = set()
+        for name in os.listdir(self.place):
+            path = os.path.join(self.place, name)
+            found.add(oct(os.stat(path).st_mode & 0o7777))
+            os.unlink(path)
+        return found
+
+    def test_modes(self):
+        """A profile is nobody else's, whatever the umask allows; --mode gives it to others."""
+        series = os.path.join(self.place, "%p-%t.heap")
+        writes = [(*words, "-o", self.path) for words in self.commands()]
+        writes += [("dump", self.target.pid, "-o", self.place), ("dump", self.target.pid, "-o", series),
+                   ("record", "--every", "1ms", "--count", "2", self.target.pid, "-o", series),
+                   ("watch", "--once", "--when", "rss>1K", self.target.pid, "-o", self.place)]
+        former = os.umask(0)
+        self.addCleanup(os.umask, former)
+        for words in writes:
+            with self.subTest(words=words):
+                self.assert_ran(lib.run_tool(*words))
+                self.assertEqual(self.modes(), {"0o600"})
+                self.assert_ran(lib.run_tool(*words, "--mode", "646"))
+                self.assertEqual(self.modes(), {"0o646"})
+        os.umask(0o022)
+        self.assert_ran(lib.run_tool("report", self.heap, "-o", self.path, "--mode", "666"))
+        self.assertEqual(os.stat(self.path).st_mode & 0o7777, 0o644)
+        self.assert_ran(lib.run_tool("report", self.heap, "-o", self.path, "--force"))
+        self.assertEqual(self.modes(), {"0o644"})
+        self.assert_unharmed(self.target)
+
     def test_links_are_existing_files(self):
         link = os.path.join(self.place, "link.txt")
         os.symlink("elsewhere.txt", link)

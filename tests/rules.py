@@ -63,6 +63,7 @@ ALLOWED = {
     ("run/interrupt.c", "openat"): (1, "a new file (O_EXCL) in a directory of outfile_find"),
     ("run/interrupt.c", "unlinkat"): (1, "that file"),
     ("run/output.c", "open"): (1, "/proc/self/fd/N: the file that outfile_find found"),
+    ("run/output.c", "fstatat"): (1, "the file that outfile_find found, for its mode"),
     ("run/output.c", "openat"): (1, "a new file (O_EXCL) within a directory of outfile_find"),
     ("run/output.c", "renameat"): (2, "within a directory of outfile_find"),
     ("run/output.c", "renameat2"): (1, "within a directory of outfile_find"),

@@ -139,7 +139,7 @@ static fault_code perform_core_dump(struct core_dump *dump, struct fault *fault)
 
     if (rc == FAULT_NONE)
         rc = output_open_named(&dump->output, dump->job.options->output, dump->job.options->force,
-                               fault);
+                               dump->job.options->mode, fault);
     if (rc == FAULT_NONE)
         rc = core_file_read(&dump->file, attachment, &dump->capture, &dump->reading, fault);
     if (rc == FAULT_NONE)

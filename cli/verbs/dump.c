@@ -104,6 +104,7 @@ static fault_code open_output(struct dump *dump, const char *template, struct fa
 {
     const char *extension = format_extension(dump->presentation.format);
     struct filename_facts facts;
+    fault_code rc;
 
     dump->made = filename_has_directives(template) || filename_is_directory(template);
     filename_facts(&facts, &dump->attachment.target);
@@ -112,8 +113,12 @@ static fault_code open_output(struct dump *dump, const char *template, struct fa
     else if (!filename_expand(template, extension, &facts, dump->path, sizeof dump->path))
         return fault_set(fault, FAULT_OUTPUT, ENAMETOOLONG, "write output", "%s", template);
     if (!dump->made)
-        return output_open_named(&dump->output, template, dump->job.options->force, fault);
-    return output_open_new(&dump->output, dump->path, true, fault);
+        return output_open_named(&dump->output, template, dump->job.options->force,
+                                 dump->job.options->mode, fault);
+    rc = output_open_new(&dump->output, dump->path, true, fault);
+    if (rc == FAULT_NONE)
+        output_set_mode(&dump->output, dump->job.options->mode);
+    return rc;
 }
 
 /* Checks the output before the target is touched. */

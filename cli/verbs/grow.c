@@ -105,7 +105,8 @@ static fault_code perform_grow(struct grow_verb *verb, struct fault *fault)
     if (options->dry_run)
         return describe_grow(verb);
     if (options->output)
-        rc = output_open_named(&verb->output, options->output, options->force, fault);
+        rc =
+            output_open_named(&verb->output, options->output, options->force, options->mode, fault);
     if (rc == FAULT_NONE)
         rc = grow_run(&verb->grow, &verb->attachment, fault);
     if (rc != FAULT_NONE)

@@ -323,7 +323,8 @@ static fault_code perform_leak(struct leak_verb *verb, struct fault *fault)
     if (options->dry_run)
         return job_describe_sampling(&verb->job, verb_leak.calls, fault);
     if (options->output)
-        rc = output_open_named(&verb->output, options->output, options->force, fault);
+        rc =
+            output_open_named(&verb->output, options->output, options->force, options->mode, fault);
     if (rc == FAULT_NONE)
         rc = leak_run(&verb->leak, &verb->attachment, &request, fault);
     return rc == FAULT_NONE ? show(verb, fault) : rc;

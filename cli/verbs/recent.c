@@ -98,7 +98,8 @@ static fault_code perform_recent(struct recent_verb *verb, struct fault *fault)
     if (options->dry_run)
         return job_describe(&verb->job, verb_recent.calls, fault);
     if (options->output)
-        rc = output_open_named(&verb->output, options->output, options->force, fault);
+        rc =
+            output_open_named(&verb->output, options->output, options->force, options->mode, fault);
     if (rc == FAULT_NONE)
         rc = recent_run(&verb->recent, &verb->attachment, fault);
     if (rc != FAULT_NONE)

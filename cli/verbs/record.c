@@ -130,6 +130,7 @@ static struct recording_request record_request(struct record *record)
         .template = record->template,
         .may_number = series || !options->output,
         .replace = options->force,
+        .mode = options->mode,
         .every_ns = options->every_ns ? options->every_ns : single,
         .trigger = {.bytes = options->every_bytes, .percent = options->on_new_peak ? step : 0},
         .duration_ns = series && !options->duration_ns ? UINT64_MAX : single,

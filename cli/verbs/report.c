@@ -293,7 +293,7 @@ static fault_code perform_report(struct presentation *presentation, const struct
     fault_code rc = read_inputs(inputs, &count, options, fault);
 
     if (rc == FAULT_NONE)
-        rc = output_open_named(output, options->output, options->force, fault);
+        rc = output_open_named(output, options->output, options->force, options->mode, fault);
     if (rc != FAULT_NONE)
         return rc;
     for (size_t i = 0; i < count; i++)

@@ -170,6 +170,7 @@ static void prepare_watch(struct watcher *watcher, const struct options *options
     watching->request = (struct watch_request){.attach = job_request(&watcher->job, pid),
                                                .directory = options->output,
                                                .most = options->once ? 1 : options->watch.max,
+                                               .mode = options->mode,
                                                .keep = options->keep,
                                                .on = options->watch.on,
                                                .report = report_event,

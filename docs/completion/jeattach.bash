@@ -70,7 +70,7 @@ _jeattach()
     local cur=${COMP_WORDS[COMP_CWORD]} option='' verb='' before='' pids=() i
     local verbs='ps explain status on off dump record leak grow recent watch report stats frag peek top reset purge mallctl'
     local looks='--format --focus --ignore --hide --show --by-thread --allocator --no-fold --full-names --depth --lines --invert --value --unit'
-    looks+=' --rows --no-inlines --debuginfod --output --force'
+    looks+=' --rows --no-inlines --debuginfod --output --force --mode'
     local looks_live='--focus --ignore --hide --show --allocator --no-fold --full-names --depth --rows --no-inlines --debuginfod'
     local choice='--name --container --cgroup' common='--json --quiet --verbose --help --version'
     local options="$common $choice --pid --timeout --thread --instance --dry-run"
@@ -111,7 +111,7 @@ _jeattach()
         reset) options+=' --lg-sample' ;;
         mallctl) options+=' --list' ;;
         top) options+=" --interval --count --once --share --sort $looks_live" ;;
-        watch) options+=' --when --output --max --cooldown --keep --once --on' ;;
+        watch) options+=' --when --output --mode --max --cooldown --keep --once --on' ;;
         stats) options+=' --full --prometheus --threads --bins --arenas --duration --rows --sort --allow-slow --no-call --core --exe --root' ;;
     esac
     case $verb in
@@ -134,7 +134,7 @@ _jeattach()
     for ((i = 2; i < ${#COMP_WORDS[@]}; i++)); do
         [ "$i" -eq "$COMP_CWORD" ] && continue
         case ${COMP_WORDS[i - 1]} in
-            --for | --last | -o | --output | --path | --timeout | --thread | --instance | --lg-sample | --rows | -d | --duration | --every | --every-bytes | --step | --interval | --share | \
+            --for | --last | -o | --output | --path | --timeout | --thread | --instance | --lg-sample | --mode | --rows | -d | --duration | --every | --every-bytes | --step | --interval | --share | \
                 --count | --keep | --settle | -n | --name | --container | --cgroup | --parallel) continue ;;
             --when | --max | --cooldown) continue ;;
         esac
@@ -172,6 +172,10 @@ _jeattach()
             [ "$verb" = report ] && _jeattach_words 'flat cum' "$cur"
             [ "$verb" = stats ] && _jeattach_words 'live waste requests size' "$cur"
             [ "$verb" = recent ] && _jeattach_words 'newest size lifetime' "$cur"
+            return
+            ;;
+        --mode)
+            _jeattach_words '600 640 644 660' "$cur"
             return
             ;;
         --lg-sample)

@@ -121,6 +121,7 @@ complete -c jeattach -n "__jeattach_verb report $cores" -l root -r -F -d 'look f
 # ---- how a profile is written and shown ----
 complete -c jeattach -n "__jeattach_verb watch $looks" -s o -l output -r -F -d 'write to this file, or directory; - is stdout'
 complete -c jeattach -n "__jeattach_verb $looks" -l force -d 'replace the file of -o if it exists'
+complete -c jeattach -n "__jeattach_verb watch $looks" -l mode -x -a '600 640 644 660' -d 'give the file of -o this mode'
 complete -c jeattach -n "__jeattach_verb $looks" -s f -l format -x -a 'text tree flame pprof folded dot svg json raw symbolized' -d 'format of the profile'
 complete -c jeattach -n "__jeattach_verb $looks" -l by-thread -d 'show threads as the outermost calls'
 complete -c jeattach -n "__jeattach_verb $looks" -l value -x -a 'inuse_space inuse_objects alloc_space alloc_objects' -d 'what the numbers count'

@@ -299,6 +299,28 @@ static void test_format(void)
 }
 
 /* The message names the wrong word, even if it is one of several letters. */
+static void test_mode(void)
+{
+    const unsigned takes = TAKES_OUTPUT | TAKES_PATH | TAKES_FORMAT;
+    struct options options;
+
+    CHECK(parse(&options, takes, "-o x 42") && options.mode == -1);
+    CHECK(parse(&options, takes, "--mode 640 -o x 42") && options.mode == 0640);
+    CHECK(parse(&options, takes, "--mode 0 -o x 42") && options.mode == 0);
+    CHECK(parse(&options, takes, "--mode 0777 -o x 42") && options.mode == 0777);
+    CHECK(!parse(&options, takes, "--mode 1777 -o x 42") && strstr(said, "is not a mode"));
+    CHECK(!parse(&options, takes, "--mode 8 -o x 42") &&
+          !parse(&options, takes, "--mode u+r -o x 1"));
+    CHECK(!parse(&options, takes, "--mode 00640 -o x 42") &&
+          !parse(&options, takes, "--mode= -o x 42") &&
+          !parse(&options, takes, "--mode -1 -o x 42"));
+    CHECK(!parse(&options, takes, "--mode 640 42") && strstr(said, "--mode requires -o"));
+    CHECK(!parse(&options, takes, "--mode 640 -o - 42") &&
+          !parse(&options, takes, "--mode 640 -f dot 1"));
+    CHECK(parse(&options, takes | TAKES_SERIES, "--mode 640 42") && options.mode == 0640);
+    CHECK(!parse(&options, 0, "--mode 640 42"));
+}
+
 static void test_force(void)
 {
     const unsigned takes = TAKES_FORMAT | TAKES_OUTPUT | TAKES_SERIES | TAKES_PATH;
@@ -504,6 +526,7 @@ int main(void)
     test_refused();
     test_file();
     test_format();
+    test_mode();
     test_force();
     test_for_a_while();
     test_unknown_named();

@@ -65,11 +65,42 @@ static void test_new_file(void)
     CHECK(fcntl(output.fd, F_GETFD) == FD_CLOEXEC);
     CHECK(output_finish(&output, "profile", 7, NULL) == FAULT_NONE);
     CHECK(holds("new", "profile") && entries() == count + 1);
-    CHECK(mode_of("new") == 0640);
+    CHECK(mode_of("new") == 0600);
     output_close(&output);
     CHECK(holds("new", "profile") && entries() == count + 1);
     output_close(&output);
     umask(022);
+}
+
+/* Writes a file, as --force does or as a new one; returns the mode that it gets. */
+static mode_t mode_written(const char *file, bool replace, int mode)
+{
+    struct output output;
+
+    CHECK(output_open_named(&output, path_of(file), replace, mode, NULL) == FAULT_NONE);
+    CHECK(output_finish(&output, "profile", 7, NULL) == FAULT_NONE);
+    output_close(&output);
+    return mode_of(file);
+}
+
+/* Nobody else reads a profile, unless the operator says so; a file of another user says nothing. */
+static void test_modes(void)
+{
+    umask(0);
+    CHECK(mode_written("mode", false, OUTPUT_MODE_UNSET) == 0600);
+    CHECK(chmod(path_of("mode"), 0644) == 0);
+    CHECK(mode_written("mode", true, OUTPUT_MODE_UNSET) == 0644);
+    CHECK(mode_written("mode", true, 0640) == 0640);
+    CHECK(chmod(path_of("mode"), 04400) == 0);
+    CHECK(mode_written("mode", true, OUTPUT_MODE_UNSET) == 0400);
+    if (geteuid() == 0 && chown(path_of("mode"), 1, 1) == 0 && chmod(path_of("mode"), 0666) == 0)
+        CHECK(mode_written("mode", true, OUTPUT_MODE_UNSET) == 0600);
+    CHECK(mode_written("all", false, 0666) == 0666);
+    umask(0277);
+    CHECK(mode_written("less", false, OUTPUT_MODE_UNSET) == 0400);
+    umask(022);
+    CHECK(mode_written("masked", false, 0666) == 0644);
+    CHECK(mode_written("masked", true, OUTPUT_MODE_UNSET) == 0644);
 }
 
 static void test_abandoned(void)
@@ -599,6 +630,7 @@ int main(void)
         return check_result();
     umask(022);
     test_new_file();
+    test_modes();
     test_abandoned();
     test_existing();
     test_link();
