@@ -6,6 +6,7 @@ import json
 import os
 import pty
 import re
+import shutil
 import struct
 import subprocess
 import termios
@@ -136,6 +137,31 @@ class Listing(Case):
         self.assertNotIn("\x1b", text)
         self.assertIn("this file has only 2 lines: it is another version", text)
         self.assertIn("no function of the profile matches --list", self.listing(heap, "nowhere")[0])
+
+    def test_source_that_is_a_secret(self):
+        """Whoever made the binary chose the path: no file of the host is read with --root, and
+        none for root that not everybody may read."""
+        secret = os.path.join(self.directory(), "shadow")
+        with open(secret, "w") as file:
+            file.write("a secret\n" * 9)
+        heap, path = self.compiled(
+            '#include <stdlib.h>\n#line 3 "%s"\nvoid *kept;\nvoid keep(void)\n{\n'
+            "    kept = malloc(100000);\n}\nint main(void)\n{\n    keep();\n    return 0;\n}\n" % secret
+        )
+        self.assertIn("a secret", self.listing(heap, "^keep$")[0])
+        root = self.directory()
+        os.makedirs(root + os.path.dirname(path))
+        shutil.copy(path[:-2], root + path[:-2])
+        text, lines = self.listing(heap, "^keep$", "--root", root)
+        self.assertEqual([line[2:] for line in lines], [[6, ""]], text)
+        self.assertIn("the source file is not here: No such file", text)
+        os.chmod(secret, 0o640)
+        text, lines = self.listing(heap, "^keep$")
+        if os.geteuid() == 0:
+            self.assertEqual([line[2:] for line in lines], [[6, ""]], text)
+            self.assertIn("the source file is not shown: not everybody may read it", text)
+        else:
+            self.assertIn("a secret", text)
 
     def test_usage(self):
         for words, wanted in (

@@ -20,16 +20,21 @@ static int open_in_target(const struct target *target, const char *path)
 
 static int open_source(const struct symbols_options *options, const char *path)
 {
-    const struct symbols_options host = {0};
-    int fd = -ENOENT;
-
     if (*path != '/')
         return -ENOENT; /* relative to a directory of whoever built it */
-    if (options->root)
-        fd = module_files_open_path(options, path);
-    else if (options->target)
-        fd = open_in_target(options->target, path);
-    return fd >= 0 ? fd : module_files_open_path(&host, path);
+    if (!options->root && options->target)
+        return open_in_target(options->target, path);
+    return module_files_open_path(options, path);
+}
+
+/*
+ * Whoever wrote the binary chose the path, and may have named /etc/shadow. A file that everybody
+ * may read is no secret. One's own files are shown to their owner, but not to root, who owns the
+ * secrets of the host.
+ */
+static bool may_show(const struct stat *st)
+{
+    return st->st_mode & S_IROTH || (geteuid() != 0 && st->st_uid == geteuid());
 }
 
 /* Reads at most size bytes. Returns the number, or -errno. */
@@ -79,6 +84,8 @@ int source_file_read(struct source_file *source, const struct symbols_options *o
         return -fd;
     if (fstat(fd, &st))
         return errno;
+    if (!may_show(&st))
+        return EPERM;
     if (st.st_size > SOURCE_SIZE_MAX)
         return EFBIG;
     text = malloc((size_t)st.st_size + 1);

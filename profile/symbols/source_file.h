@@ -16,9 +16,10 @@ struct source_file {
 };
 
 /*
- * Reads a file by its path in the root of the options or of their target; else
- * on this host. Only regular files are opened, and links do not lead out of the
- * root. Returns 0 or errno: EFBIG if it is too large, ENOENT also for a path that is
+ * Reads a file by its path: below the root of the options, if they have one, or of their
+ * target; only without both on this host. Only regular files are opened, and links do not lead
+ * out of the root. Returns 0 or errno: EPERM if not everybody may read it, unless it belongs to
+ * the tool's user, who is not root; EFBIG if it is too large, ENOENT also for a path that is
  * relative. Call source_file_free in every case.
  */
 int source_file_read(struct source_file *source, const struct symbols_options *options,

@@ -213,7 +213,9 @@ static bool write_function(const struct listing *listing, const struct top_row *
         write_lost_lines(listing, &source, lines, count);
     } else {
         write_bare_lines(listing, lines, count);
-        if (*path)
+        if (err == EPERM)
+            fputs("the source file is not shown: not everybody may read it\n", listing->out);
+        else if (*path)
             fprintf(listing->out, "the source file is not here: %s\n", strerror(err));
     }
     source_file_free(&source);

@@ -76,6 +76,12 @@ static void test_read(void)
     if (!CHECK(mkdtemp(root)) || !CHECK(write_file(root, "only-in-this-root.c", "int x;\n")))
         return;
     CHECK(read_in(root, "/only-in-this-root.c") == 0);
+    snprintf(path, sizeof path, "%s/only-in-this-root.c", root);
+    CHECK(read_in(root, path) == ENOENT); /* on the host it exists */
+    CHECK(read_in(NULL, path) == 0);
+    CHECK(chmod(path, 0640) == 0 && read_in(NULL, path) == (geteuid() == 0 ? EPERM : 0));
+    CHECK(read_in(root, "/only-in-this-root.c") == (geteuid() == 0 ? EPERM : 0));
+    CHECK(chmod(path, 0644) == 0);
     CHECK(read_in(root, "only-in-this-root.c") == ENOENT); /* relative to nobody knows what */
     CHECK(read_in(root, "/nothing-of-that-name.c") == ENOENT);
     CHECK(read_in(NULL, "/only-in-this-root.c") == ENOENT);
