@@ -134,7 +134,7 @@ static bool set_regex(struct presentation *presentation, const char *option, con
 
     if (!text)
         return true;
-    rc = regcomp(regex, text, REG_EXTENDED | REG_NOSUB);
+    rc = filter_compile(regex, text);
     if (rc == 0) {
         presentation->regex_count++;
         *out = regex;

@@ -1,5 +1,7 @@
 #include "profile/filter.h"
+#include "base/text.h"
 
+#include <stdio.h>
 #include <string.h>
 
 enum { WRAPPER_CALLS = 8 };
@@ -7,9 +9,60 @@ enum { WRAPPER_CALLS = 8 };
 /* The patterns that a function regex_matches, determined once for each. */
 enum { MATCH_FOCUS = 1, MATCH_IGNORE = 2, MATCH_HIDE = 4, MATCH_SHOW = 8 };
 
+/* Returns what follows a bracket expression, in which a backslash is a character. */
+static const char *skip_bracket(const char *text)
+{
+    text += text[1] == '^' ? 2 : 1;
+    text += *text == ']';
+    while (*text && *text != ']') {
+        bool class = *text == '[' && text[1] && strchr(":.=", text[1]);
+        const char end[] = {class ? text[1] : '\0', ']', '\0'};
+        const char *past = class ? strstr(text + 2, end) : NULL;
+        text = past ? past + 2 : text + 1;
+    }
+    return text + (*text == ']');
+}
+
+static bool has_back_reference(const char *pattern)
+{
+    while (*pattern) {
+        if (*pattern == '\\' && pattern[1] >= '1' && pattern[1] <= '9')
+            return true;
+        if (*pattern == '[')
+            pattern = skip_bracket(pattern);
+        else
+            pattern += *pattern == '\\' && pattern[1] ? 2 : 1;
+    }
+    return false;
+}
+
+int filter_compile(regex_t *regex, const char *pattern)
+{
+    AUTO_FREE char *anchored = NULL;
+    int rc = regcomp(regex, pattern, REG_EXTENDED | REG_NOSUB);
+
+    if (rc)
+        return rc;
+    regfree(regex);
+    if (has_back_reference(pattern))
+        return REG_ESUBREG;
+    /* With one place to begin at, the automaton reads each byte once. */
+    if (asprintf(&anchored, "^.*(%s)", pattern) < 0)
+        return REG_ESPACE;
+    return regcomp(regex, anchored, REG_EXTENDED | REG_NOSUB);
+}
+
+bool filter_matches(const regex_t *regex, const char *text)
+{
+    /* Behind a newline glibc's automaton takes ^ for true, with or without REG_NEWLINE. */
+    AUTO_FREE char *shown = strchr(text, '\n') ? text_copy_clean(text, "") : NULL;
+
+    return regexec(regex, shown ? shown : text, 0, NULL, 0) == 0;
+}
+
 static bool regex_matches(const regex_t *regex, const char *text)
 {
-    return regex && *text && regexec(regex, text, 0, NULL, 0) == 0;
+    return regex && *text && filter_matches(regex, text);
 }
 
 static unsigned char match_text(const struct filter *filter, const char *text)

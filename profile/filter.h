@@ -10,7 +10,18 @@
 #include <regex.h>
 
 /*
- * Compiled with REG_EXTENDED | REG_NOSUB; matched with functions, source files
+ * Compiles an extended regular expression for regexec(3) so that a match takes time in
+ * proportion to the text: glibc's matcher begins again at each place of a text that does not
+ * match, which takes a minute for some names of 60 KB, and names are a stranger's. Returns 0 or a
+ * code for regerror(3): REG_ESUBREG for a back-reference, which is none of POSIX's and takes
+ * exponential time. regfree(3) releases it, unless it failed.
+ */
+int filter_compile(regex_t *regex, const char *pattern);
+/* True if the text matches; a newline in it counts as the '?' that is shown. */
+bool filter_matches(const regex_t *regex, const char *text);
+
+/*
+ * Compiled by filter_compile; matched with functions, source files
  * and mapped files. NULL: no filter.
  */
 struct filter {

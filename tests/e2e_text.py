@@ -166,6 +166,7 @@ class Listing(Case):
     def test_usage(self):
         for words, wanted in (
             (("--list", "x", "-f", "tree"), "--list works only with the format text"),
+            (("--focus", r"(a)\1"), "--focus is not a valid regular expression: Invalid back ref"),
             (("--list", "("), "--list is not a valid regular expression"),
         ):
             with self.subTest(words):

@@ -228,8 +228,8 @@ static bool is_listed(const struct listing *listing, const struct top_row *row)
     const struct function *function = row_function(listing, row);
 
     return has_amount(row) &&
-           (regexec(list, function->name, 0, NULL, 0) == 0 ||
-            regexec(list, samples_shown_name(listing->samples, function), 0, NULL, 0) == 0);
+           (filter_matches(list, function->name) ||
+            filter_matches(list, samples_shown_name(listing->samples, function)));
 }
 
 static void write_list_headings(const struct listing *listing)

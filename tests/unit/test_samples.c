@@ -9,6 +9,7 @@
 
 #include <math.h>
 #include <string.h>
+#include <unistd.h>
 
 #define MAPS                                                                                       \
     "\nMAPPED_LIBRARIES:\n"                                                                        \
@@ -296,6 +297,60 @@ static void test_filters(void)
     regfree(&none);
 }
 
+/* Patterns mean what they mean to regcomp(3). */
+static void test_patterns(void)
+{
+    static const char *const patterns[] = {
+        "foo",        "^foo",    "bar$",    "^foo$",       "foo.*bar", "foo|^bar", "^$",
+        "",           "o{2}",    "(f|b)o+", "[]b]a",       "[^\\]$",   "a\\.b",    "(^b|o$)",
+        "[[.a.]1-9]", "\\(1\\)", "[\\1]",   "[[:digit:]]", "a|b|",     "()",       "x*",
+    };
+    static const char *const texts[] = {"",     "foo",   "bar",   "foobar", "xfoo bar", "a.b",
+                                        "a\\1", "f(1)o", "\nfoo", "]a",     "barfoo",   "7"};
+    static const char *const wrong[] = {"(", ")", "a)|(b", "[", "a{1", "\\", "*("};
+    regex_t plain, linear;
+
+    for (size_t i = 0; i < ARRAY_LEN(patterns); i++) {
+        if (!CHECK(regcomp(&plain, patterns[i], REG_EXTENDED | REG_NOSUB) == 0) ||
+            !CHECK(filter_compile(&linear, patterns[i]) == 0))
+            continue;
+        for (size_t j = 0; j < ARRAY_LEN(texts); j++)
+            if (!CHECK((regexec(&plain, texts[j], 0, NULL, 0) == 0) ==
+                       filter_matches(&linear, texts[j])))
+                fprintf(stderr, "  %s: %s\n", patterns[i], texts[j]);
+        regfree(&plain);
+        regfree(&linear);
+    }
+    for (size_t i = 0; i < ARRAY_LEN(wrong); i++)
+        CHECK(regcomp(&plain, wrong[i], REG_EXTENDED | REG_NOSUB) ==
+              filter_compile(&linear, wrong[i]));
+    CHECK(filter_compile(&linear, "(a)\\1") == REG_ESUBREG);
+    CHECK(filter_compile(&linear, "([[:alpha:]]])x\\1") == REG_ESUBREG);
+}
+
+/* Matched from each place of such a name, it would take ten minutes; so it takes milliseconds. */
+static void test_long_name(void)
+{
+    enum { LEN = 1 << 20 };
+    char *name = malloc(LEN + 1);
+    regex_t regex;
+
+    if (!CHECK(name) || !CHECK(filter_compile(&regex, "foo.*bar") == 0)) {
+        free(name);
+        return;
+    }
+    for (size_t i = 0; i < LEN; i++)
+        name[i] = "foo"[i % 3];
+    name[LEN] = '\0';
+    alarm(120);
+    CHECK(!filter_matches(&regex, name));
+    memcpy(name + LEN - 3, "bar", 3);
+    CHECK(filter_matches(&regex, name));
+    alarm(0);
+    regfree(&regex);
+    free(name);
+}
+
 static void test_threads(void)
 {
     struct samples_options options = {.by_thread = true, .thread_frames = true};
@@ -511,6 +566,8 @@ int main(void)
     test_unknown();
     test_no_stack();
     test_filters();
+    test_patterns();
+    test_long_name();
     test_threads();
     test_truncated();
     test_top();
