@@ -2,6 +2,7 @@
 #include "base/util.h"
 #include "host/cgroup.h"
 #include "host/mountinfo.h"
+#include "host/namespaces.h"
 
 /* Returns the part of a path between `name` and the next slash; empty if name is not in it. */
 static struct cursor part_after(struct cursor path, const char *name)
@@ -76,7 +77,8 @@ static bool read_mounts(const struct procfs *proc, pid_t pid, struct container *
     AUTO_FREE char *mountinfo = NULL;
     struct cursor text;
 
-    return mountinfo_read(proc, pid, &mountinfo, &text) && container_of_mounts(text, out);
+    return (pid == PROC_SELF || namespaces_vouch_for_mounts(proc, pid)) &&
+           mountinfo_read(proc, pid, &mountinfo, &text) && container_of_mounts(text, out);
 }
 
 bool container_read(const struct procfs *proc, pid_t pid, struct container *out)

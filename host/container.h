@@ -12,7 +12,8 @@
  * readers in the same namespace, such as a tool in the same container: each path is
  * "/". But engines mount files over /etc/hostname and others, from a directory with
  * the id in its name. Only in that case are the mounts read, because there may be
- * thousands.
+ * thousands, and only where an unprivileged process cannot have made them
+ * (namespaces_vouch_for_mounts).
  */
 bool container_read(const struct procfs *proc, pid_t pid, struct container *out);
 

@@ -169,6 +169,19 @@ void namesakes_find(struct namesakes *found, const struct procfs *proc, pid_t pi
     processes_free(&all);
 }
 
+bool namespaces_vouch_for_mounts(const struct procfs *proc, pid_t pid)
+{
+    AUTO_CLOSE int its = procfs_openf(proc, O_RDONLY, "%d/ns/mnt", (int)pid);
+    AUTO_CLOSE int own = procfs_openf(proc, O_RDONLY, "self/ns/mnt");
+    AUTO_CLOSE int user = procfs_openf(proc, O_RDONLY, "self/ns/user");
+    AUTO_CLOSE int owner = its < 0 ? -1 : ioctl(its, NS_GET_USERNS);
+
+    if (its == -ENOENT)
+        return true;
+    return its >= 0 && own >= 0 &&
+           (same_namespace(its, own) || (owner >= 0 && user >= 0 && same_namespace(owner, user)));
+}
+
 bool namespaces_share_clock(const struct procfs *proc, pid_t pid)
 {
     char own[64], its[64];

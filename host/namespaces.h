@@ -34,6 +34,15 @@ struct namesakes {
 void namesakes_find(struct namesakes *found, const struct procfs *proc, pid_t pid);
 
 /*
+ * True if an unprivileged process cannot have made the mounts of this one: it has the tool's
+ * mount namespace, or one that belongs to the tool's user namespace (NS_GET_USERNS), where a
+ * mount needs CAP_SYS_ADMIN. False for a mount namespace of a user namespace below, which anybody
+ * can make (unshare -Urm), and if the kernel does not show it. True for a recording without
+ * namespaces.
+ */
+bool namespaces_vouch_for_mounts(const struct procfs *proc, pid_t pid);
+
+/*
  * True if CLOCK_MONOTONIC is the same for a process or thread and for the tool: in another time
  * namespace it may differ (time_namespaces(7)). False also if that cannot be read.
  */

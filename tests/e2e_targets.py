@@ -269,6 +269,40 @@ class Targets(lib.TestCase):
 
     # ---- cgroups and containers --------------------------------------------------------
 
+    def in_mounts_of(self, path, *before):
+        """A process with this file over /etc/hostname, as an engine starts it."""
+        line = 'mount --bind "$0" /etc/hostname && exec env LD_PRELOAD="$1" "$2" 600'
+        process = self.process([*before, "sh", "-c", line, path, jemalloc_library(), SLEEP],
+                               stderr=subprocess.PIPE, env=lib.tool_environment())
+        begun = lambda: process.poll() is not None or "/libjemalloc.so" in maps_of(process.pid)
+        self.assertTrue(lib.wait_until(begun), "it does not begin")
+        if process.poll() is not None:
+            self.skipTest("no mounts here: " + process.stderr.read().decode().strip())
+        return process
+
+    def test_imitated_container(self):
+        """Anybody can mount a file in namespaces of one's own; that makes nobody a member."""
+        lib.require_root()
+        digits = "".join(random.choices("0123456789abcdef", k=64))
+        base = self.directory()
+        os.chmod(base, 0o755)
+        path = os.path.join(base, "containers", digits, "hostname")
+        os.makedirs(os.path.dirname(path))
+        with open(path, "w"):
+            pass
+        member = self.in_mounts_of(path, "unshare", "-m")
+        stranger = self.in_mounts_of(path, "setpriv", "--reuid", "65534", "--regid", "65534",
+                                     "--clear-groups", "unshare", "-Urm")
+        # In a cgroup namespace of the tool's, as in a container, the cgroups say nothing.
+        done = subprocess.run(["unshare", "-C", lib.TOOL, "ps", "--json", "--container", digits],
+                              capture_output=True, timeout=lib.TOOL_TIMEOUT,
+                              env=lib.tool_environment())
+        if done.returncode != lib.OK:
+            self.skipTest("no cgroup namespace here: %r" % done.stderr)
+        listed = [row["pid"] for row in json.loads(done.stdout)["processes"]]
+        self.assertNotIn(stranger.pid, listed)
+        self.assertEqual(listed, [member.pid])
+
     def test_groups(self):
         """--cgroup and --container: real cgroups, with names like those of an engine."""
         lib.require_root()

@@ -87,6 +87,8 @@ PROCFS_ALLOWED = {
     ("perf/refusal.c", "self/root/sys/kernel/security/lsm"): "the tool's own root",
     ("perf/refusal.c", "self/root/sys/kernel/security/lockdown"): "the tool's own root",
     ("host/lsm.c", "self/root/sys/fs/selinux/enforce"): "the tool's own root",
+    ("host/namespaces.c", "self/ns/mnt"): "a file of nsfs, which no process can replace",
+    ("host/namespaces.c", "%d/ns/mnt"): "a file of nsfs, which no process can replace",
     ("host/namespaces.c", "self/ns/user"): "a file of nsfs, which no process can replace",
     ("host/namespaces.c", "%d/ns/user"): "a file of nsfs, which no process can replace",
 }
