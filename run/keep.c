@@ -5,9 +5,13 @@
 
 #include <dirent.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
+
+#define EXTENSION ".watch.heap"
 
 enum { TIME_LEN = sizeof "20261120T102233Z" - 1 };
 
@@ -52,31 +56,58 @@ static bool drop_time(struct back *name, const char **at)
     return true;
 }
 
+const char *keep_extension(uid_t uid, char out[KEEP_EXTENSION_SIZE])
+{
+    if (uid == geteuid())
+        strcpy(out, EXTENSION);
+    else
+        snprintf(out, KEEP_EXTENSION_SIZE, ".uid%u" EXTENSION, (unsigned)uid);
+    return out;
+}
+
 /* Drops ".watch.heap", or ".watch-2.heap" if a number was added. */
 static bool drop_extension(struct back *name)
 {
-    if (drop(name, KEEP_EXTENSION))
+    if (drop(name, EXTENSION))
         return true;
     return drop(name, ".heap") && drop_any(name, "0123456789") > 0 && drop(name, ".watch-");
 }
 
+/* Drops ".uid113"; *user is its digits, NULL if the file is of the tool's user. */
+static void drop_user(struct back *name, const char **user)
+{
+    struct back rest = *name;
+
+    *user = NULL;
+    if (drop_any(&rest, "0123456789") == 0)
+        return;
+    *user = rest.text + rest.len;
+    if (drop(&rest, ".uid"))
+        *name = rest;
+    else
+        *user = NULL;
+}
+
 /* Returns the length of the process name; *time is the start of the time. */
-static size_t take_apart(const char *file, const char **time)
+static size_t take_apart(const char *file, const char **time, const char **user)
 {
     struct back name = {file, strlen(file)};
 
-    if (!drop_extension(&name) || (!drop(&name, "MiB") && !drop(&name, "GiB")) ||
-        drop_any(&name, "0123456789.") == 0 || !drop(&name, "-") || !drop_time(&name, time) ||
-        !drop(&name, "-") || drop_any(&name, "0123456789") == 0 || !drop(&name, "-"))
+    if (!drop_extension(&name))
+        return 0;
+    drop_user(&name, user);
+    if ((!drop(&name, "MiB") && !drop(&name, "GiB")) || drop_any(&name, "0123456789.") == 0 ||
+        !drop(&name, "-") || !drop_time(&name, time) || !drop(&name, "-") ||
+        drop_any(&name, "0123456789") == 0 || !drop(&name, "-"))
         return 0;
     return name.len;
 }
 
 size_t keep_name(const char *file)
 {
-    const char *time;
+    const char *time, *user;
 
-    return take_apart(file, &time);
+    return take_apart(file, &time, &user);
 }
 
 struct file {
@@ -95,10 +126,10 @@ static int compare_times(const struct timespec *a, const struct timespec *b)
 static int compare(const void *left, const void *right)
 {
     const struct file *a = left, *b = right;
-    const char *time_a = a->name, *time_b = b->name;
+    const char *time_a = a->name, *time_b = b->name, *user;
 
-    take_apart(a->name, &time_a);
-    take_apart(b->name, &time_b);
+    take_apart(a->name, &time_a, &user);
+    take_apart(b->name, &time_b, &user);
     int order = strncmp(time_a, time_b, TIME_LEN);
     return order ? order : compare_times(&a->written, &b->written);
 }
@@ -118,16 +149,27 @@ static bool add(struct files *files, const char *name, const struct stat *st)
     return copy != NULL;
 }
 
-/* Finds all files of the same process name and user except the newest itself. */
+/* True if both files are of processes with the same name and of the same user. */
+static bool same_keep_group(const char *a, const char *b)
+{
+    const char *time, *user_a, *user_b;
+    size_t len = take_apart(a, &time, &user_a);
+
+    if (len == 0 || take_apart(b, &time, &user_b) != len || memcmp(a, b, len) != 0)
+        return false;
+    if (!user_a || !user_b)
+        return !user_a && !user_b;
+    return strtoul(user_a, NULL, 10) == strtoul(user_b, NULL, 10);
+}
+
+/* Finds all files of the same group, and of the tool's user, except the newest itself. */
 static bool find_others(struct files *files, DIR *dir, const char *newest)
 {
-    size_t len = keep_name(newest);
     const struct dirent *entry;
     struct stat st;
 
-    while (len > 0 && (entry = readdir(dir))) {
-        if (strcmp(entry->d_name, newest) == 0 || keep_name(entry->d_name) != len ||
-            memcmp(entry->d_name, newest, len) != 0)
+    while ((entry = readdir(dir))) {
+        if (strcmp(entry->d_name, newest) == 0 || !same_keep_group(entry->d_name, newest))
             continue;
         if (fstatat(dirfd(dir), entry->d_name, &st, AT_SYMLINK_NOFOLLOW) || !S_ISREG(st.st_mode) ||
             st.st_uid != geteuid())

@@ -108,14 +108,17 @@ static enum course keep_active(struct watching *watch)
 
 static bool name_profile(const struct watching *watch, char *out, size_t size)
 {
+    const struct target *target = &watch->attachment.target;
     struct filename_facts facts;
+    char extension[KEEP_EXTENSION_SIZE];
     char directory[FILENAME_MAX_BYTES];
     int n = snprintf(directory, sizeof directory, "%s/", watch->request.directory);
 
-    filename_facts(&facts, &watch->attachment.target);
+    filename_facts(&facts, target);
     facts.rss_bytes = watch->measures.rss;
     return n > 0 && (size_t)n < sizeof directory &&
-           filename_expand(directory, KEEP_EXTENSION, &facts, out, size);
+           filename_expand(directory, keep_extension(target->status.uid, extension), &facts, out,
+                           size);
 }
 
 static fault_code write_profile(struct watching *watch, struct output *output)

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import random
 import signal
 import subprocess
@@ -153,6 +154,31 @@ class Limits(WatchTest):
         self.assertEqual(len(told), 5)
         self.assertEqual(watch.files(), sorted(others + told[-2:]))
         self.assertEqual(sum(event["removed"] for event in watch.events("profile")), 4)
+
+    def test_keep_of_another_user(self):
+        """Whoever imitates the name of a process pushes none of its profiles out."""
+        lib.require_root()
+
+        class Stranger:
+            def enter():
+                os.setgroups([])
+                os.setgid(65534)
+                os.setuid(65534)
+
+        place, directory = self.directory(), self.directory()
+        os.chmod(place, 0o755)
+        program = shutil.copy(os.path.join(lib.VICTIMS, "grower"), place)
+        own, other = self.grower(program=program), self.grower(program=program, group=Stranger)
+        words = ("--when", "rss>1K", "--once", "--keep", 1)
+        first = self.watch(own.pid, *words, directory=directory)
+        self.assertEqual(first.code(), OK)
+        for _ in range(2):
+            self.assertEqual(self.watch(other.pid, *words, directory=directory).code(), OK)
+        files = sorted(os.listdir(directory))
+        self.assertEqual(len(files), 2, files)
+        self.assertEqual([name for name in files if ".uid65534." in name],
+                         [name for name in files if "-%d-" % other.pid in name])
+        self.assertTrue(os.path.exists(first.events("profile")[0]["path"]), files)
 
     def test_wrong_words(self):
         grower = self.grower()

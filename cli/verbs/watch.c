@@ -229,8 +229,9 @@ const struct verb verb_watch = {
         {
             {"output", "DIR", "write the profiles to this directory (required)"},
             {"keep", NULL,
-             "keep the last N profiles of this process name in DIR; remove older ones that watch "
-             "wrote (default 10)"},
+             "keep the last N profiles of this process name and user in DIR; remove older ones "
+             "that "
+             "watch wrote (default 10)"},
             {"json", NULL, "print one JSON object a line on stdout, for each event"},
         },
     .calls =

@@ -1,4 +1,5 @@
 /* The number of profiles that are kept, and that nothing else is removed. */
+#include "base/util.h"
 #include "check.h"
 #include "run/keep.h"
 #include "tree.h"
@@ -82,6 +83,34 @@ static void test_oldest_go(void)
     tree_remove(&tree);
 }
 
+/* Another user's process with the same name pushes no file of yours out, nor you one of theirs. */
+static void test_users(void)
+{
+    static const char *const files[] = {
+        "a-1-20260101T000000Z-1MiB.watch.heap",        "a-2-20260102T000000Z-1MiB.uid7.watch.heap",
+        "a-2-20260103T000000Z-1MiB.uid7.watch-1.heap", "a-3-20260104T000000Z-1MiB.uid77.watch.heap",
+        "a-2-20260105T000000Z-1MiB.uid7.watch.heap",   "a-1-20260106T000000Z-1MiB.watch.heap",
+        "a-1-20260107T000000Z-1MiB.uid.watch.heap",    "a.uid7-1-20260107T000000Z-1MiB.watch.heap"};
+    char extension[KEEP_EXTENSION_SIZE];
+    struct tree tree;
+
+    CHECK(strcmp(keep_extension(geteuid(), extension), ".watch.heap") == 0);
+    CHECK(strcmp(keep_extension(geteuid() + 113, extension), ".watch.heap") != 0);
+    CHECK(strcmp(keep_extension(4294967294u, extension), ".uid4294967294.watch.heap") == 0);
+    for (size_t i = 0; i < ARRAY_LEN(files); i++)
+        CHECK(keep_name(files[i]) == (i == 6 ? 0 : i == 7 ? 6 : 1));
+    if (!CHECK(tree_make(&tree)))
+        return;
+    for (size_t i = 0; i < ARRAY_LEN(files); i++)
+        CHECK(tree_write(&tree, files[i], ""));
+    CHECK(keep_newest(tree.path, files[4], 1) == 2);
+    for (size_t i = 0; i < ARRAY_LEN(files); i++)
+        CHECK(exists(&tree, files[i]) == (i != 1 && i != 2));
+    CHECK(keep_newest(tree.path, files[5], 1) == 1 && !exists(&tree, files[0]));
+    CHECK(exists(&tree, files[3]) && exists(&tree, files[4]) && exists(&tree, files[7]));
+    tree_remove(&tree);
+}
+
 /* The wall clock was set back: the last profile written is kept nevertheless. */
 static void test_newest_stays(void)
 {
@@ -104,6 +133,7 @@ int main(void)
     test_names();
     test_other_names();
     test_oldest_go();
+    test_users();
     test_newest_stays();
     return check_result();
 }
