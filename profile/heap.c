@@ -13,7 +13,7 @@ enum {
     MAPPING_PATH_MAX = 4096,
     /* More than any program has; a hostile one writes any number of them, a few bytes each. */
     ADDRESSES_MAX = 2 << 20,
-    FRAMES_MAX = 128 << 20,
+    FRAMES_MAX = HEAP_FRAMES_LIMIT,
     STACKS_MAX = 4 << 20,
     LINES_MAX = 4 << 20,
     THREAD_LINES_MAX = 16 << 20,
@@ -188,7 +188,7 @@ static bool parse_stack(struct parser *parser, struct cursor *line)
     uint64_t address;
 
     while (take_address(line, &address))
-        if (!add_frame(parser, address))
+        if (profile->frame_count - first < HEAP_DEPTH_KEPT && !add_frame(parser, address))
             return false;
     take_spaces(line);
     if (line->at != line->end)

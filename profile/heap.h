@@ -25,6 +25,15 @@
 /* jemalloc keeps this many frames of a stack (PROF_BT_MAX; since 5.3.1 opt.prof_bt_max). */
 enum { HEAP_DEPTH_LIMIT = 128 };
 
+/* Of a deeper stack the innermost frames are kept, and heap_stack_cut says so. */
+enum { HEAP_DEPTH_KEPT = 256 << 10 };
+
+/*
+ * The frames of all stacks of a file. Parsed, as calls and by their names they are kept three
+ * times, in 4 bytes each: 384 MiB at most.
+ */
+enum { HEAP_FRAMES_LIMIT = 32 << 20 };
+
 /* The relation between the numbers of a line and the allocations. */
 enum heap_sampling {
     HEAP_POISSON, /* one byte in `period` on average, at any position (heap_v2) */

@@ -117,10 +117,25 @@ static void add_values(const struct builder *builder, struct sample *sample,
 /* Makes space for more calls; few stacks have so many that the list grows twice. */
 static bool reserve_calls(struct samples *samples, size_t count)
 {
+    if (samples->call_count + count > SAMPLES_CALLS_LIMIT) {
+        samples->too_many = true;
+        return false;
+    }
     while (samples->call_capacity - samples->call_count < count)
         if (!LIST_GROW(samples->calls, samples->call_capacity, samples->call_capacity))
             return false;
-    return samples->call_count + count < TABLE_NONE;
+    return true;
+}
+
+/* Views that name the calls of all stacks at once need space for the inlined ones, too. */
+static bool names_fit(struct samples *samples)
+{
+    size_t count = 0;
+
+    for (size_t i = 0; i < samples->call_count; i++)
+        count += samples->locations.list[samples->calls[i]].count;
+    samples->too_many = count > SAMPLES_CALLS_LIMIT;
+    return !samples->too_many;
 }
 
 static void add_call(struct samples *samples, uint32_t location)
@@ -515,7 +530,8 @@ bool samples_build_series(struct samples *samples, const struct samples_options 
     samples->point_count = samples->compares ? count : 0;
     samples->same_process = are_same_process(given, count);
     good = parts && order_parts(&builder, parts, given, count) &&
-           build_samples(&builder, parts, count) && (count == 1 || find_trends(samples));
+           build_samples(&builder, parts, count) && names_fit(samples) &&
+           (count == 1 || find_trends(samples));
     free(builder.marks);
     free(builder.same);
     free(builder.folding.begins);

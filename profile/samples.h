@@ -8,6 +8,12 @@
 #include "profile/filter.h"
 #include "profile/trend.h"
 
+/*
+ * The calls of all samples, with inlined ones: more than the frames of the file, because a stack
+ * counts once for each of its threads, and a frame may stand for many inlined calls.
+ */
+enum { SAMPLES_CALLS_LIMIT = 40 << 20 };
+
 /* In pprof's order. */
 enum value {
     VALUE_TOTAL_OBJECTS, /* alloc_objects */
@@ -65,12 +71,13 @@ struct samples {
     size_t tests;         /* for trends: how many share the error */
     size_t cut, trimmed;  /* stacks that jemalloc has truncated; calls that were left out */
     size_t folded;        /* calls of standard libraries that were left out, of all stacks */
+    bool too_many;        /* not built: the calls are more than SAMPLES_CALLS_LIMIT */
 };
 
 /*
  * Builds the samples of a profile, minus those of base unless it is NULL.
  * symbols, base_symbols: see locations_symbols. None of the arguments is kept.
- * False: out of memory. Call samples_free in every case.
+ * False: out of memory, or too_many is set. Call samples_free in every case.
  */
 bool samples_build(struct samples *samples, const struct samples_options *options,
                    const struct heap_profile *profile, struct symbols *symbols,
@@ -86,7 +93,7 @@ struct samples_part {
 /*
  * Builds the samples of parts[0], minus those of parts[1] unless count is 1;
  * further parts are of the time between the two, in its order. None of the
- * arguments is kept. False: out of memory. Call samples_free in every case.
+ * arguments is kept. False: out of memory, or too_many is set. Call samples_free in every case.
  */
 bool samples_build_series(struct samples *samples, const struct samples_options *options,
                           const struct samples_part *parts, size_t count);

@@ -285,6 +285,8 @@ static fault_code present_samples(const struct presentation *presentation, const
             rc = no_memory(fault);
         if (rc == FAULT_NONE)
             report_part(presentation, &parts[0], &samples);
+    } else if (samples.too_many) {
+        rc = fault_set(fault, FAULT_TOO_LARGE, 0, "report", "%d calls", SAMPLES_CALLS_LIMIT);
     } else {
         rc = no_memory(fault);
     }

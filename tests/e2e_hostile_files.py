@@ -23,8 +23,18 @@ class Files(hostile.TestCase):
             file.write(text)
         return path
 
+    def deep(self, stacks):
+        """Stacks of 65,536 frames each, which differ in the outermost one."""
+        inner = b" 0x1 0x2" * 32767 + b" 0x1"
+        with open(self.path("deep.heap"), "wb") as file:
+            file.write(b"heap_v2/1024\n  t*: %d: %d [0: 0]\n" % (stacks, 1000 * stacks))
+            for i in range(stacks):
+                file.write(b"@%b 0x%x\n  t*: 1: 1000 [0: 0]\n" % (inner, 16 + i))
+            file.write(b"\nMAPPED_LIBRARIES:\n")
+        return file.name
+
     def report(self, path, *words, code=lib.OK):
-        result = self.assert_bounded(run_bounded("report", path, *words))
+        result = self.assert_bounded(run_bounded("report", path, *words), 500 << 20)
         self.assertEqual(result.code, code, result)
         return result
 
@@ -54,6 +64,17 @@ class Files(hostile.TestCase):
         result = self.report(path, "--by-thread", "--json")
         self.assertTrue(result.text.isascii())
         self.assertIn("lib" + UNSEEN + "z.so", json.loads(result.text)["functions"][0]["function"])
+
+    def test_many_frames(self):
+        """A view of as many frames as a file may have takes less than 500 MB; one of more is
+        refused."""
+        path = self.deep(500)
+        for form in ("flame", "tree", "folded", "text"):
+            with self.subTest(form=form):
+                self.report(path, "-f", form, "--rows", "0", "-o", "/dev/null")
+        path = self.deep(520)
+        result = self.report(path, "-f", "flame", code=lib.OUTPUT_FAILED)
+        self.assertIn("it is larger than the limit of 33554432 frames", result.err)
 
 
 if __name__ == "__main__":

@@ -43,7 +43,8 @@ struct grower {
     size_t depth_limit;
 };
 
-enum { NO_BRANCH = UINT32_MAX };
+/* Calls beyond NODES_MAX are joined with the small ones, whatever they weigh. */
+enum { NO_BRANCH = UINT32_MAX, NODES_MAX = 512 << 10 };
 
 /* Finds the next call of a stack. TABLE_NONE: there is none. */
 static uint32_t next_line_of(const struct grower *grower, struct walker *walker)
@@ -263,6 +264,7 @@ static bool grow_children(struct grower *grower, uint32_t parent)
 {
     struct range range = grower->ranges[parent];
     struct branch self = {0}, smaller = {0};
+    size_t nodes = grower->tree->count;
     uint32_t calls = 0;
 
     grower->tree->nodes[parent].first = (uint32_t)grower->tree->count;
@@ -276,7 +278,8 @@ static bool grow_children(struct grower *grower, uint32_t parent)
     }
     for (size_t i = 0; i < grower->branch_count; i++) {
         double weight = branch_weight(&grower->branches[i]);
-        grower->branches[i].kept = weight > 0 && weight >= grower->tree->least;
+        grower->branches[i].kept = weight > 0 && weight >= grower->tree->least && nodes < NODES_MAX;
+        nodes += grower->branches[i].kept;
     }
     gather_walkers(grower, &range);
     return append_children(grower, parent, range, &smaller, &calls) &&

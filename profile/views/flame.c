@@ -10,6 +10,8 @@
 
 /* Maximum characters of the data: browsers are quick with it, and mail accepts it. */
 enum { DATA_LIMIT = 1500 << 10, CHECKED_NODES = 1024 };
+/* The part of FLAME_NODES_MAX that may fit into the data. */
+#define FULL_SHARE 0.25
 
 /* A box may stand for many calls; these are the numbers of texts, except line and kind. */
 struct flame_call {
@@ -216,17 +218,30 @@ static void write_flame_head(const struct flame *flame, struct json *json)
     json_rounded(json, "least", flame->least);
 }
 
+/* Makes a tree. If it has no place for all nodes, that is reported like data that are too large. */
+static bool grow_flame_tree(struct flame *flame, bool is_inverted)
+{
+    struct flame_tree *tree = &flame->tree;
+
+    if (!flame_tree_grow(tree, flame->samples, &flame->stacks, flame->least, is_inverted))
+        return false;
+    if (tree->is_full)
+        flame->more = least_of_share(tree, FULL_SHARE);
+    if (tree->is_full && flame->more == 0)
+        flame->more = 1;
+    return true;
+}
+
 /* Writes both trees: from the root to the callees, and from the allocation to its callers. */
 static bool write_flame_trees(struct flame *flame, struct flame_data *data, struct json *json)
 {
-    struct flame_tree *tree = &flame->tree;
-    bool good = flame_tree_grow(tree, flame->samples, &flame->stacks, flame->least, false) &&
-                write_flame_tree(flame, data, "callees", json);
+    bool good = grow_flame_tree(flame, false) &&
+                (flame->more != 0 || write_flame_tree(flame, data, "callees", json));
 
     stacks_invert(&flame->stacks);
-    good = good && flame_tree_grow(tree, flame->samples, &flame->stacks, flame->least, true) &&
-           (flame->more > 0 || write_flame_tree(flame, data, "callers", json));
-    return good;
+    return good && (flame->more != 0 ||
+                    (grow_flame_tree(flame, true) &&
+                     (flame->more != 0 || write_flame_tree(flame, data, "callers", json))));
 }
 
 static bool write_flame_data(struct flame *flame, FILE *out)

@@ -12,7 +12,7 @@ double flame_weight(const struct amount *amount)
 
 static struct flame_node *add_node(struct flame_tree *tree, uint32_t name, uint32_t depth)
 {
-    if (!LIST_GROW(tree->nodes, tree->capacity, tree->count) || tree->count >= UINT32_MAX)
+    if (!LIST_GROW(tree->nodes, tree->capacity, tree->count))
         return NULL;
     tree->nodes[tree->count] = (struct flame_node){.name = name, .depth = depth};
     return &tree->nodes[tree->count++];
@@ -137,7 +137,8 @@ static bool enter_stack(struct flame_tree *tree, const struct stacks *stacks,
         if (!close_node(tree))
             return false;
     for (uint32_t i = common; i < depth; i++)
-        if (!open_node(tree, stacks->names[stack->first + i]))
+        if (!(tree->is_full = tree->count - tree->open_count >= FLAME_NODES_MAX) &&
+            !open_node(tree, stacks->names[stack->first + i]))
             return false;
     add_to_caller(&tree->nodes[tree->open[tree->open_count - 1]], &leaf);
     return true;
@@ -163,7 +164,7 @@ static bool enter_stacks(struct flame_tree *tree, const struct samples *samples,
     const struct named_stack *last = NULL, *stack = next_stack(stacks, &index), *next;
     uint32_t common = 0, common_next, depth;
 
-    for (; stack; last = stack, stack = next, common = common_next) {
+    for (; stack && !tree->is_full; last = stack, stack = next, common = common_next) {
         next = next_stack(stacks, &index);
         common_next = next ? stacks_common(stacks, stack, next) : 0;
         depth = (common > common_next ? common : common_next) + 1;
@@ -183,6 +184,7 @@ bool flame_tree_grow(struct flame_tree *tree, const struct samples *samples,
     tree->count = tree->open_count = 0;
     tree->least = least;
     tree->is_inverted = is_inverted;
+    tree->is_full = false;
     if (!open_node(tree, FLAME_SMALLER) || !enter_stacks(tree, samples, stacks))
         return false;
     while (tree->open_count)

@@ -31,7 +31,11 @@ struct flame_tree {
     struct flame_node *smaller; /* for each open node, the joined small nodes below it */
     double least;
     bool is_inverted;
+    bool is_full; /* it has FLAME_NODES_MAX nodes, and lacks what came after */
 };
+
+/* Nodes of a tree beside its open ones: more could never be written to a page. */
+enum { FLAME_NODES_MAX = 512 << 10 };
 
 /* Returns how much an amount counts in a comparison: the larger of the two values. */
 double flame_weight(const struct amount *amount);
@@ -54,7 +58,8 @@ struct flame_place flame_place(const struct flame_tree *tree, const struct sampl
 bool flame_tree_init(struct flame_tree *tree, const struct stacks *stacks);
 /*
  * Makes the tree, again if there is one. Nodes below `least` are joined in a
- * box of their caller. is_inverted: of the stacks. False: out of memory.
+ * box of their caller. is_inverted: of the stacks. Ends early if it is_full: make
+ * it again with a larger least. False: out of memory.
  */
 bool flame_tree_grow(struct flame_tree *tree, const struct samples *samples,
                      const struct stacks *stacks, double least, bool is_inverted);
