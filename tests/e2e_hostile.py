@@ -375,7 +375,7 @@ class Files(hostile.TestCase):
         for err in (38, 1):
             with self.subTest(errno=err):
                 process = self.start()
-                refuse = hostile.refuse_openat2(err)
+                refuse = hostile.refuse_calls(err, hostile.OPENAT2)
                 found = run_bounded("status", process.pid, "--json", preexec=refuse)
                 self.assertEqual(self.assert_bounded(found).code, lib.OK, found)
                 result = run_bounded("dump", process.pid, "--path", "/fifo", preexec=refuse)

@@ -95,7 +95,7 @@ class Paths(hostile.TestCase):
                 opens = self.watched(() if kind == "directory" else traps)
                 self.verbs(process)
                 if kind in ("fifo", "outside"):  # a kernel before 5.6
-                    self.verbs(process, preexec=hostile.refuse_openat2(38))
+                    self.verbs(process, preexec=hostile.refuse_calls(38, hostile.OPENAT2))
                 seen = any(each.seen() for each in opens)
                 for path in traps:
                     os.rmdir(path) if kind == "directory" else os.unlink(path)

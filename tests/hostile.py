@@ -85,10 +85,21 @@ def collect(pid, deadline):
         time.sleep(0.002)
 
 
-def refuse_openat2(err):
-    """For a child before exec: openat2(2) fails with that errno."""
-    number, allow, no_new_privs, seccomp, filter_mode = 437, 0x7FFF0000, 38, 22, 2
-    rows = ((0x20, 0, 0, 0), (0x15, 0, 1, number), (0x06, 0, 0, 0x50000 | err), (0x06, 0, 0, allow))
+OPENAT2, SET_SECCOMP = 437, (157, 22)  # prctl(PR_SET_SECCOMP)
+
+
+def refuse_calls(err, *calls):
+    """For a child before exec: these system calls fail with that errno. A call is a number, or a
+    pair of it and the first argument."""
+    load, jump, answer, allow = 0x20, 0x15, 0x06, 0x7FFF0000
+    no_new_privs, seccomp, filter_mode = 38, 22, 2
+    rows = []
+    for call in calls:
+        number, first = call if isinstance(call, tuple) else (call, None)
+        rows += [(load, 0, 0, 0), (jump, 0, 1 if first is None else 3, number)]
+        rows += [] if first is None else [(load, 0, 0, 16), (jump, 0, 1, first)]
+        rows += [(answer, 0, 0, 0x50000 | err)]
+    rows += [(answer, 0, 0, allow)]
     code = ctypes.create_string_buffer(b"".join(struct.pack("<HBBI", *row) for row in rows))
     program = ctypes.create_string_buffer(
         struct.pack("<HxxxxxxQ", len(rows), ctypes.addressof(code)))

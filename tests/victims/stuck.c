@@ -93,7 +93,8 @@ int main(int argc, char **argv)
         code = lose_data();
     if (code)
         return code;
-    for (ssize_t n = write(STDOUT_FILENO, ready, sizeof ready - 1); n > 0;)
+    if (write(STDOUT_FILENO, ready, sizeof ready - 1) <= 0)
+        return 1;
+    for (;;)
         pause();
-    return 1;
 }
