@@ -1,14 +1,20 @@
 #include "profile/symbols/demangle.h"
 
+#include <ctype.h>
 #include <libiberty/demangle.h>
 #include <setjmp.h>
 #include <string.h>
 
 /*
- * Without the library's own limit, which refuses names of more than 1024 bytes;
- * DEMANGLE_INPUT_MAX replaces it.
+ * The library's own limit of recursion makes it refuse C++ names of more than 1024 bytes. What
+ * longer ones may cost is limited here, and by the child that demangles.
  */
-enum { OPTIONS = DMGL_PARAMS | DMGL_ANSI | DMGL_NO_RECURSE_LIMIT };
+enum {
+    OPTIONS = DMGL_PARAMS | DMGL_ANSI,
+    LIMITED_MAX = 1024,
+    TEMPLATE_PRODUCT_MAX = 1 << 18,
+    LIFETIME_DIGITS_MAX = 2,
+};
 
 struct output {
     jmp_buf full;
@@ -26,33 +32,86 @@ static void output_add(const char *text, size_t len, void *ctx)
 
     if (len > sizeof output->text - output->len)
         longjmp(output->full, 1);
-    memcpy(output->text + output->len, text, len);
+    if (len)
+        memcpy(output->text + output->len, text, len);
     output->len += len;
 }
 
 typedef int demangler(const char *name, int options, demangle_callbackref add, void *ctx);
 
-static bool try_demangler(demangler *run, const char *name, struct output *output)
+static bool try_demangler(demangler *run, int options, const char *name, struct output *output)
 {
     output->len = 0;
     if (setjmp(output->full))
         return false;
-    return run(name, OPTIONS, output_add, output) && output->len > 0;
+    return run(name, options, output_add, output) && output->len > 0;
+}
+
+/*
+ * The library puts an array on its stack, of as many elements as there are templates times
+ * references to their parameters (d_print_init). Identifiers, which begin with their length, are
+ * not looked into.
+ */
+static bool has_many_templates(const char *name)
+{
+    const char *const end = name + strlen(name);
+    size_t templates = 0, references = 0;
+
+    for (const char *at = name; at < end; at++) {
+        size_t len = 0;
+        while (*at >= '0' && *at <= '9' && len <= DEMANGLE_INPUT_MAX)
+            len = len * 10 + (size_t)(*at++ - '0');
+        if (len >= (size_t)(end - at))
+            break;
+        at += len;
+        templates += *at == 'I';
+        references += *at == 'T';
+    }
+    return templates * references > TEMPLATE_PRODUCT_MAX;
+}
+
+/*
+ * The library counts the lifetimes of a binder, "G" and a number of base 62, one by one, up to
+ * 2^64 of them (rust-demangle.c, demangle_binder). It stands in a function or a dyn type.
+ */
+static bool has_many_lifetimes(const char *name)
+{
+    for (const char *at = name; (at = strchr(at, 'G')); at++) {
+        size_t digits = 0;
+        while (isalnum((unsigned char)at[1 + digits]))
+            digits++;
+        if ((at[-1] == 'F' || at[-1] == 'D') && digits > LIFETIME_DIGITS_MAX &&
+            at[1 + digits] == '_')
+            return true;
+    }
+    return false;
+}
+
+static bool demangle_cplusplus(const char *name, struct output *output)
+{
+    const int more = strlen(name) > LIMITED_MAX ? DMGL_NO_RECURSE_LIMIT : 0;
+
+    return !has_many_templates(name) &&
+           try_demangler(cplus_demangle_v3_callback, OPTIONS | more, name, output);
+}
+
+static bool demangle_rust(const char *name, struct output *output)
+{
+    return !(name[1] == 'R' && has_many_lifetimes(name)) &&
+           try_demangler(rust_demangle_callback, OPTIONS, name, output);
 }
 
 const char *demangle(struct arena *arena, const char *name)
 {
     AUTO_FREE struct output *output = NULL;
 
-    if (name[0] != '_' || (name[1] != 'Z' && name[1] != 'R') ||
-        strnlen(name, DEMANGLE_INPUT_MAX) == DEMANGLE_INPUT_MAX)
+    if (!demangle_may(name) || strnlen(name, DEMANGLE_INPUT_MAX) == DEMANGLE_INPUT_MAX)
         return name;
     output = malloc(sizeof *output);
     if (!output)
         return NULL;
     /* Rust's legacy names are also valid C++ names, but not vice versa. */
-    if (!try_demangler(rust_demangle_callback, name, output) &&
-        !try_demangler(cplus_demangle_v3_callback, name, output))
+    if (!demangle_rust(name, output) && !demangle_cplusplus(name, output))
         return name;
     return arena_string(arena, output->text, output->len);
 }

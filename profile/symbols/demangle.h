@@ -10,6 +10,12 @@ enum {
         64 << 10, /* a short name can stand for a very long one, which is not demangled */
 };
 
+/* True if a name may be mangled, by its beginning. */
+static inline bool demangle_may(const char *name)
+{
+    return name[0] == '_' && (name[1] == 'Z' || name[1] == 'R');
+}
+
 /*
  * Returns the demangled name, in the arena, or name itself if it is not
  * mangled, too long, or malformed. NULL: out of memory.
