@@ -1,7 +1,7 @@
 #include "base/allowance.h"
 #include "base/util.h"
 
-bool allowance_take(struct allowance *allowance, uint64_t amount)
+uint64_t allowance_left(struct allowance *allowance)
 {
     uint64_t now = clock_now(), seconds = (now - allowance->taken_at) / 1000000000;
     uint64_t renewed = allowance->per_second * seconds;
@@ -10,7 +10,12 @@ bool allowance_take(struct allowance *allowance, uint64_t amount)
         allowance->taken -= renewed < allowance->taken ? renewed : allowance->taken;
         allowance->taken_at = now;
     }
-    if (amount > allowance->max - allowance->taken)
+    return allowance->max - allowance->taken;
+}
+
+bool allowance_take(struct allowance *allowance, uint64_t amount)
+{
+    if (amount > allowance_left(allowance))
         return false;
     allowance->taken += amount;
     return true;

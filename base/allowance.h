@@ -12,5 +12,6 @@ struct allowance {
     uint64_t taken, taken_at; /* initially 0 */
 };
 
+uint64_t allowance_left(struct allowance *allowance);
 /* False: that is more than is left, and nothing is taken. */
 bool allowance_take(struct allowance *allowance, uint64_t amount);

@@ -49,7 +49,7 @@ bool debugfile_link(int fd, char name[NAME_MAX + 1], uint32_t *checksum)
 }
 
 /* Some debug files have the program headers of the module, so the section decides. */
-static bool debug_build_id(int fd, struct build_id *out)
+bool debugfile_build_id(int fd, struct build_id *out)
 {
     unsigned char notes[256];
     struct sections sections;
@@ -141,7 +141,7 @@ static bool matches_module(const struct search *search, int fd, enum debugfile_w
     if (fstat(fd, &st) || is_module_itself(search, &st) || !file_read(fd, 0, magic, SELFMAG) ||
         memcmp(magic, ELFMAG, SELFMAG) != 0)
         return false;
-    if (search->id.len && debug_build_id(fd, &id))
+    if (search->id.len && debugfile_build_id(fd, &id))
         return id.len == search->id.len && memcmp(id.bytes, search->id.bytes, id.len) == 0;
     return way == DEBUGFILE_LINK && checksum_agrees(fd, &st, search->checksum);
 }

@@ -47,3 +47,6 @@ int debugfile_open(const struct debugfile_query *query, struct debugfile *out);
  * CRC-32. False: none.
  */
 bool debugfile_link(int fd, char name[NAME_MAX + 1], uint32_t *checksum);
+
+/* Finds the build-id of a debug file, which may have no segments. */
+bool debugfile_build_id(int fd, struct build_id *out);

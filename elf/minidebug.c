@@ -1,25 +1,18 @@
 #include "elf/minidebug.h"
 #include "base/allowance.h"
-#include "base/interruptions.h"
 #include "elf/sections.h"
+#include "host/confined.h"
 
 #include <errno.h>
 #include <lzma.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
 
-enum { BLOCK = 64 << 10 };
+enum { BLOCK = 64 << 10, SECONDS_MAX = 10 };
 
 static struct allowance unpacked = {MINIDEBUG_RUN_MAX, MINIDEBUG_PER_SECOND, 0, 0};
-
-struct unpacking {
-    int from, to;
-    uint64_t at, left;  /* of the compressed section, in the file */
-    uint64_t written;   /* bytes written to the memory file */
-    unsigned char *in;  /* BLOCK bytes each */
-    unsigned char *out; /* */
-    lzma_stream stream;
-};
 
 static int decoder_error(lzma_ret rc)
 {
@@ -35,32 +28,13 @@ static int decoder_error(lzma_ret rc)
     }
 }
 
-/* Gives the decoder the next block of the section. */
-static int fill_input(struct unpacking *unpacking)
+static int write_unpacked(int to, uint64_t *written, const unsigned char *block, size_t len)
 {
-    size_t n = unpacking->left < BLOCK ? (size_t)unpacking->left : BLOCK;
-
-    if (!file_read(unpacking->from, unpacking->at, unpacking->in, n))
-        return -EIO;
-    unpacking->at += n;
-    unpacking->left -= n;
-    unpacking->stream.next_in = unpacking->in;
-    unpacking->stream.avail_in = n;
-    return 0;
-}
-
-/* Writes the decoder's output. */
-static int drain_output(struct unpacking *unpacking)
-{
-    size_t n = BLOCK - unpacking->stream.avail_out;
-
-    if (n > MINIDEBUG_UNPACKED_MAX - unpacking->written || !allowance_take(&unpacked, n))
+    if (len > MINIDEBUG_UNPACKED_MAX - *written)
         return -EFBIG;
-    if (pwrite(unpacking->to, unpacking->out, n, (off_t)unpacking->written) != (ssize_t)n)
-        return -ENOMEM;
-    unpacking->written += n;
-    unpacking->stream.next_out = unpacking->out;
-    unpacking->stream.avail_out = BLOCK;
+    if (pwrite(to, block, len, (off_t)*written) != (ssize_t)len)
+        return errno == EFBIG ? -EFBIG : -ENOMEM;
+    *written += len;
     return 0;
 }
 
@@ -68,48 +42,86 @@ static int drain_output(struct unpacking *unpacking)
  * Each iteration consumes input or produces output, and both are bounded;
  * otherwise LZMA_BUF_ERROR.
  */
-static int unpack_all(struct unpacking *unpacking)
+int minidebug_unpack(const unsigned char *packed, size_t len, int to)
 {
-    const sig_atomic_t begun = interruptions();
+    AUTO_FREE unsigned char *block = malloc(BLOCK);
+    lzma_stream stream = LZMA_STREAM_INIT;
+    uint64_t written = 0;
     lzma_ret rc;
     int err;
 
-    do {
-        if (interruptions() != begun)
-            return -EINTR;
-        if (!unpacking->stream.avail_in && unpacking->left && (err = fill_input(unpacking)))
-            return err;
-        rc = lzma_code(&unpacking->stream, unpacking->left ? LZMA_RUN : LZMA_FINISH);
-        if (rc != LZMA_OK && rc != LZMA_STREAM_END)
-            return decoder_error(rc);
-        if ((err = drain_output(unpacking)))
-            return err;
-    } while (rc != LZMA_STREAM_END);
-    return 0;
+    if (!block)
+        return -ENOMEM;
+    rc = lzma_stream_decoder(&stream, MINIDEBUG_DECODER_MAX, 0);
+    stream.next_in = packed;
+    stream.avail_in = len;
+    for (err = decoder_error(rc); !err && rc != LZMA_STREAM_END;) {
+        stream.next_out = block;
+        stream.avail_out = BLOCK;
+        rc = lzma_code(&stream, LZMA_FINISH);
+        err = rc == LZMA_STREAM_END ? 0 : decoder_error(rc);
+        if (!err)
+            err = write_unpacked(to, &written, block, BLOCK - stream.avail_out);
+    }
+    lzma_end(&stream);
+    return err;
 }
 
+/* The section, as the file has it. */
+struct packed {
+    const unsigned char *bytes;
+    size_t len;
+};
+
+static void unpack_confined(void *ctx)
+{
+    const struct packed *packed = ctx;
+    int rc = minidebug_unpack(packed->bytes, packed->len, CONFINED_OUT);
+
+    (void)send(CONFINED_CHANNEL, &rc, sizeof rc, MSG_NOSIGNAL);
+}
+
+/*
+ * A child unpacks, as the decoder reads what a stranger has made. If the file is truncated
+ * meanwhile, it ends by SIGBUS.
+ */
+static int unpack_apart(const struct packed *packed, int to)
+{
+    const uint64_t left = allowance_left(&unpacked);
+    const struct confined_work work = {
+        .memory = MINIDEBUG_DECODER_MAX + (4 << 20),
+        .out = to,
+        .out_max = left < MINIDEBUG_UNPACKED_MAX ? left : MINIDEBUG_UNPACKED_MAX,
+        .serve = unpack_confined,
+        .ctx = (void *)(uintptr_t)packed,
+    };
+    struct confined child;
+    struct stat st;
+    int rc, answer;
+
+    rc = confined_start(&child, &work);
+    if (rc)
+        return rc;
+    rc = confined_receive(&child, &answer, sizeof answer, SECONDS_MAX * 1000000000ull);
+    (void)confined_stop(&child);
+    if (fstat(to, &st) == 0)
+        (void)allowance_take(&unpacked, (uint64_t)st.st_size);
+    return rc ? rc : answer > 0 ? -EBADMSG : answer;
+}
+
+/* Maps the section: the child has no file to read. */
 static int unpack(int from, const Elf64_Shdr *section, int to)
 {
-    AUTO_FREE unsigned char *blocks = malloc(2 * BLOCK);
-    struct unpacking unpacking = {
-        .from = from,
-        .to = to,
-        .at = section->sh_offset,
-        .left = section->sh_size,
-        .in = blocks,
-        .stream = LZMA_STREAM_INIT,
-    };
-    int rc;
+    const uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
+    const uint64_t start = section->sh_offset / page * page;
+    const size_t len = (size_t)(section->sh_offset + section->sh_size - start);
+    unsigned char *map = mmap(NULL, len, PROT_READ, MAP_PRIVATE, from, (off_t)start);
 
-    if (!blocks)
-        return -ENOMEM;
-    unpacking.out = blocks + BLOCK;
-    unpacking.stream.next_out = unpacking.out;
-    unpacking.stream.avail_out = BLOCK;
-    rc = decoder_error(lzma_stream_decoder(&unpacking.stream, MINIDEBUG_DECODER_MAX, 0));
-    if (!rc)
-        rc = unpack_all(&unpacking);
-    lzma_end(&unpacking.stream);
+    if (map == MAP_FAILED)
+        return -errno;
+    const struct packed packed = {map + (section->sh_offset - start), section->sh_size};
+    int rc = unpack_apart(&packed, to);
+    munmap(map, len);
     return rc;
 }
 
@@ -129,7 +141,8 @@ int minidebug_open(int fd)
 
     if (!sections_open(&sections, fd) || !section_named(&sections, ".gnu_debugdata", &section))
         return -ENOENT;
-    if (!section_in_file(&sections, &section) || section.sh_flags & SHF_COMPRESSED)
+    if (!section_in_file(&sections, &section) || section.sh_flags & SHF_COMPRESSED ||
+        !section.sh_size)
         return -EBADMSG;
     if (section.sh_size > MINIDEBUG_PACKED_MAX)
         return -EFBIG;

@@ -5,6 +5,8 @@
  */
 #pragma once
 
+#include <stddef.h>
+
 enum {
     MINIDEBUG_PACKED_MAX = 64 << 20,   /* maximum bytes of the section that are read */
     MINIDEBUG_UNPACKED_MAX = 64 << 20, /* maximum bytes of the unpacked file */
@@ -18,6 +20,9 @@ enum {
  * memory file (memfd_create), owned by the caller, or -errno: -ENOENT: there is
  * none; -EFBIG: it exceeds a limit above; -EBADMSG: it is damaged, or not an
  * ELF file; -EIO: the file was truncated during the read; -EINTR: a signal to
- * end came meanwhile; -ENOMEM.
+ * end came meanwhile; -ENOMEM; -ETIME: it takes too long.
  */
 int minidebug_open(int fd);
+
+/* Unpacks into a file, in this process. Returns 0 or -errno, as above. */
+int minidebug_unpack(const unsigned char *packed, size_t len, int to);
