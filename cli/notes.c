@@ -45,6 +45,29 @@ static void print_missing_names(const struct symbols_coverage *coverage)
             nameless, all, one ? "s" : "ve");
 }
 
+/* Says what was not read of a module's files, and why. */
+static void print_unread(const struct symbols_coverage *coverage)
+{
+    static const char *const parts[] = {
+        [SYMBOLS_TRUST_ALL] = "the rest of its names",
+        [SYMBOLS_TRUST_TABLES] = "its debug information",
+        [SYMBOLS_TRUST_RAW] = "the plain form of its names",
+        [SYMBOLS_TRUST_NONE] = "its names",
+    };
+    static const char *const reasons[] = {
+        [SYMBOLS_LOSS_CRASHED] = "the process that read it crashed",
+        [SYMBOLS_LOSS_MEMORY] = "it needs too much memory",
+        [SYMBOLS_LOSS_TIME] = "it needs too much time",
+        [SYMBOLS_LOSS_INTERRUPTED] = "there was no time left",
+        [SYMBOLS_LOSS_NO_READER] = "no process could be started to read it",
+    };
+    char clean[256];
+
+    message("%s: %s %s not shown: %s", message_clean(coverage->path, clean, sizeof clean),
+            parts[coverage->trust], coverage->trust == SYMBOLS_TRUST_NONE ? "are" : "is",
+            reasons[coverage->loss]);
+}
+
 static void print_missing(const struct run_note *note)
 {
     const struct symbols_coverage *coverage = note->coverage;
@@ -52,6 +75,8 @@ static void print_missing(const struct run_note *note)
 
     if (note->kind == NOTE_NAMES_MISSING)
         print_missing_names(coverage);
+    else if (note->kind == NOTE_NAMES_UNREAD)
+        print_unread(coverage);
     else
         message(
             "%s: the inlined calls of %llu unit%s are missing: neither the .dwo file%s nor a .dwp "
@@ -129,7 +154,6 @@ static void print_perf_map(const struct run_note *note)
 void notes_print_profile(void *ctx, const struct run_note *note)
 {
     const struct options *options = ctx;
-    unsigned long long count = note->count;
 
     if (options->quiet)
         return;
@@ -138,7 +162,7 @@ void notes_print_profile(void *ctx, const struct run_note *note)
         message("the profile is truncated: it ends within a line, which is not counted");
         break;
     case NOTE_PROFILE_ODD_LINES:
-        print_odd_lines(count);
+        print_odd_lines(note->count);
         break;
     case NOTE_PROFILE_ODD_MAPS:
     case NOTE_PROFILE_NO_MAPS:
@@ -148,6 +172,7 @@ void notes_print_profile(void *ctx, const struct run_note *note)
         print_empty(note);
         break;
     case NOTE_NAMES_MISSING:
+    case NOTE_NAMES_UNREAD:
     case NOTE_SPLIT_MISSING:
         print_missing(note);
         break;
@@ -155,7 +180,7 @@ void notes_print_profile(void *ctx, const struct run_note *note)
         print_perf_map(note);
         break;
     case NOTE_STACKS_TRUNCATED:
-        print_truncated_stacks(count);
+        print_truncated_stacks(note->count);
         break;
     case NOTE_PERIODS_DIFFER:
         print_periods(note);

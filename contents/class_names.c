@@ -1,5 +1,4 @@
 #include "contents/class_names.h"
-#include "profile/symbols/demangle.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -78,27 +77,22 @@ static bool is_family(struct class_names *classes, remote_addr vtable)
     return true;
 }
 
-/* A name of a few bytes can stand for 64 KiB, and a process may have thousands of such names. */
-const char *class_names_demangle(struct arena *arena, const char *symbol)
+const char *class_names_demangle(struct class_names *classes, const char *symbol)
 {
-    struct arena scratch = {.chunks = NULL};
-    const char *text = demangle(&scratch, symbol), *kept = NULL;
+    const char *text = reader_demangle(&classes->demangler, symbol);
 
-    if (text)
-        kept = arena_string(arena, text, strnlen(text, CLASS_TEXT_MAX));
-    arena_free(&scratch);
-    return kept;
+    return arena_string(classes->arena, text, strnlen(text, CLASS_TEXT_MAX));
 }
 
 /* The demangler knows the name of a type only as a part of a symbol. */
-static const char *demangle_type(struct arena *arena, const char *name)
+static const char *demangle_type(struct class_names *classes, const char *name)
 {
     static const char before[] = "typeinfo name for ";
     char symbol[CLASS_NAME_MAX + 8];
     const char *text;
 
     snprintf(symbol, sizeof symbol, "_ZTS%s", name);
-    text = class_names_demangle(arena, symbol);
+    text = class_names_demangle(classes, symbol);
     return text && strncmp(text, before, sizeof before - 1) == 0 ? text + sizeof before - 1 : NULL;
 }
 
@@ -114,5 +108,5 @@ const char *class_names_find(struct class_names *classes, remote_addr address_po
         !is_family(classes, typeinfo.vtable))
         return NULL;
     name = read_type_name(classes->places, typeinfo.name, text);
-    return name ? demangle_type(classes->arena, name) : NULL;
+    return name ? demangle_type(classes, name) : NULL;
 }

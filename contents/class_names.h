@@ -12,12 +12,14 @@
 
 #include "base/arena.h"
 #include "contents/places.h"
+#include "profile/symbols/reader.h"
 
 enum { CLASS_NAME_MAX = 4096, CLASS_TEXT_MAX = 1000, CLASS_FAMILIES = 16 };
 
 struct class_names {
     struct places *places;
     struct arena *arena;
+    struct reader demangler;
     /* Addresses of vtables of typeinfo classes, proven; others are asked for again. */
     remote_addr proven[CLASS_FAMILIES];
     size_t proven_count;
@@ -31,4 +33,4 @@ const char *class_names_find(struct class_names *classes, remote_addr address_po
 
 /* Returns the demangled name of a symbol, of at most CLASS_TEXT_MAX bytes, in the arena, or NULL.
  */
-const char *class_names_demangle(struct arena *arena, const char *symbol);
+const char *class_names_demangle(struct class_names *classes, const char *symbol);

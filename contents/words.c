@@ -10,15 +10,17 @@
 void words_init(struct content_words *words, struct places *places, const struct target *target,
                 struct arena *arena)
 {
-    *words = (struct content_words){.places = places,
-                                    .target = target,
-                                    .arena = arena,
-                                    .classes = {.places = places, .arena = arena}};
+    *words = (struct content_words){
+        .places = places,
+        .target = target,
+        .arena = arena,
+        .classes = {.places = places, .arena = arena, .demangler = {.arena = arena}}};
     table_init(&words->table);
 }
 
 void words_free(struct content_words *words)
 {
+    reader_end(&words->classes.demangler);
     table_free(&words->table);
     free(words->list);
 }
@@ -90,7 +92,7 @@ static int compare_words(const void *a, const void *b)
 static void name_word(struct word_search *search, struct content_word *word, const char *name,
                       const struct symbol *symbol)
 {
-    const char *text = class_names_demangle(search->words->arena, name);
+    const char *text = class_names_demangle(&search->words->classes, name);
 
     if (!text)
         return;

@@ -276,17 +276,21 @@ static bool resolve_location(struct locations *locations, struct location *locat
     return count ? add_known(locations, location, lines, count) : add_unknown(locations, location);
 }
 
-/* Names that only the perf map has are found for all addresses at once. */
-static void read_map(const struct locations *locations, size_t first, const uint32_t *order,
-                     struct symbols *symbols)
+/* Looks all addresses up at once, in their order. Names that only the perf map has come last. */
+static bool look_up(const struct locations *locations, size_t first, const uint32_t *order,
+                    struct symbols *symbols)
 {
-    const struct symbol_line *lines;
+    const size_t count = locations->count - first;
+    AUTO_FREE uint64_t *addresses = reallocarray(NULL, count + 1, sizeof *addresses);
 
-    if (!symbols_find_map(symbols))
-        return;
-    for (size_t i = 0; first + i < locations->count; i++)
-        (void)symbols_lines(symbols, locations->list[first + order[i]].address, &lines);
-    symbols_read_map(symbols);
+    for (size_t i = 0; addresses && i < count; i++)
+        addresses[i] = locations->list[first + order[i]].address;
+    if (!addresses)
+        return false;
+    symbols_ask(symbols, addresses, count);
+    if (symbols_find_map(symbols))
+        symbols_read_map(symbols);
+    return true;
 }
 
 bool locations_add(struct locations *locations, const struct heap_profile *profile,
@@ -303,7 +307,8 @@ bool locations_add(struct locations *locations, const struct heap_profile *profi
         locations->list[locations->count++] =
             (struct location){.address = profile->addresses[i] - (profile->addresses[i] > 0)};
     }
-    read_map(locations, first, order, symbols);
+    if (!look_up(locations, first, order, symbols))
+        return false;
     for (size_t i = 0; i < profile->address_count; i++)
         if (!resolve_location(locations, &locations->list[first + order[i]], first_mapping,
                               symbols))

@@ -143,6 +143,9 @@ fault_code capture_write_series(struct attachment *attachment, struct presentati
                                             .open_map = symbols_open_map_in_target,
                                             .ctx = &live};
 
+    presentation->until = attachment->deadline.at;
+    if (deadline_passed(&attachment->deadline))
+        presentation->until = clock_now() + attachment->request.timeout_ns;
     for (size_t i = 0; i < count; i++)
         sources[i].symbols = &symbols;
     snprintf(presentation->title, sizeof presentation->title, "%s[%d]",

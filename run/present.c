@@ -1,4 +1,5 @@
 #include "run/present.h"
+#include "attach/deadline.h"
 #include "profile/views/dot.h"
 #include "profile/views/flame.h"
 #include "profile/views/listing.h"
@@ -9,6 +10,7 @@
 #include "profile/views/tree.h"
 #include "run/faults.h"
 #include "run/graphviz.h"
+#include "run/interrupt.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -57,7 +59,8 @@ static fault_code parse_part(struct part *part, struct sink *text, enum format f
 /* Opens a part; `first` is the first one, whose symbols serve all parts with its mappings. */
 static fault_code open_part(struct part *part, const struct part *first,
                             const struct present_source *source,
-                            const struct presentation *presentation, bool once, struct fault *fault)
+                            const struct presentation *presentation, bool once,
+                            const struct deadline *deadline, struct fault *fault)
 {
     struct symbols_options symbols;
     fault_code rc;
@@ -68,6 +71,7 @@ static fault_code open_part(struct part *part, const struct part *first,
         return rc;
     symbols = *source->symbols;
     symbols.once = once;
+    symbols.deadline = deadline;
     symbols.system_lines = presentation->display.lines || presentation->display.list;
     part->symbols = locations_symbols(&part->profile, &symbols);
     return part->symbols ? FAULT_NONE : no_memory(fault);
@@ -115,13 +119,14 @@ static void report_split(const struct presentation *presentation, const struct s
 static void report_coverage(const struct presentation *presentation, const struct symbols *symbols)
 {
     struct symbols_coverage coverage;
-    const struct run_note note = {.kind = NOTE_NAMES_MISSING, .coverage = &coverage};
+    struct run_note note = {.coverage = &coverage};
     unsigned reported = 0;
 
     for (size_t i = 0; reported < MODULES_REPORTED && symbols_coverage(symbols, i, &coverage);
          i++) {
-        if (coverage.with_function >= coverage.addresses ||
-            (coverage.path && strstr(coverage.path, "libjemalloc")))
+        note.kind = coverage.loss ? NOTE_NAMES_UNREAD : NOTE_NAMES_MISSING;
+        if (!coverage.loss && (coverage.with_function >= coverage.addresses ||
+                               (coverage.path && strstr(coverage.path, "libjemalloc"))))
             continue;
         report_note(presentation, &note);
         reported++;
@@ -298,6 +303,11 @@ static fault_code present_parts(const struct presentation *presentation,
                                 const struct present_source *sources, size_t count, FILE *out,
                                 struct fault *fault)
 {
+    const struct deadline deadline = {
+        .at = presentation->until ? presentation->until : UINT64_MAX,
+        .interrupted = interrupt_flag(),
+    };
+    const int interrupted = *interrupt_flag();
     AUTO_FREE struct part *parts = calloc(count, sizeof *parts);
     fault_code rc = parts ? FAULT_NONE : no_memory(fault);
     bool once = count == 1; /* no other profile is named by the same symbols */
@@ -306,10 +316,12 @@ static fault_code present_parts(const struct presentation *presentation,
         if (sources[i].parsed)
             borrow_part(&parts[i], &sources[i], &parts[0].profile);
         else
-            rc = open_part(&parts[i], &parts[0], &sources[i], presentation, once, fault);
+            rc = open_part(&parts[i], &parts[0], &sources[i], presentation, once, &deadline, fault);
     }
     if (rc == FAULT_NONE)
         rc = present_samples(presentation, parts, count, out, fault);
+    if (rc == FAULT_NONE && *interrupt_flag() != interrupted)
+        rc = fault_set(fault, FAULT_INTERRUPTED, EINTR, "present", "the profile");
     for (size_t i = 0; parts && i < count; i++)
         close_part(&parts[i]);
     return rc;

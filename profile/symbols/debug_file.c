@@ -3,7 +3,8 @@
 
 #include <string.h>
 
-#define SECTIONS_UNPACKED_MAX OBJECT_READ_MAX
+/* Bytes of compressed sections; the child may allocate little more (profile/symbols/reader.c). */
+#define SECTIONS_UNPACKED_MAX (256ull << 20)
 
 /* libdw uses more than 1 KiB for a unit, whose smallest form has 11 bytes. */
 enum { UNITS_MAX = 1 << 18 };
@@ -106,11 +107,11 @@ static bool sections_prepare(struct debug_file *file, uint64_t *size)
         bool used = is_needed(file, object_section_name(object, section)) &&
                     (is_by_unit(file, section) || object_section(object, section));
         uint64_t unpacked = used ? unpacked_size(object, section) : 0;
-        if (unpacked > SECTIONS_UNPACKED_MAX - *size)
+        bool packed = section->sh_flags & SHF_COMPRESSED;
+        if (packed && unpacked > SECTIONS_UNPACKED_MAX - file->unpacked)
             return false;
         *size += unpacked;
-        if (section->sh_flags & SHF_COMPRESSED)
-            file->unpacked += unpacked;
+        file->unpacked += packed ? unpacked : 0;
         if (!used && !is_names_only(object, section))
             object_hide_section(object, i);
     }

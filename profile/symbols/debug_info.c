@@ -2,6 +2,7 @@
 #include "profile/symbols/debug_unit.h"
 
 #include <dwarf.h>
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -16,6 +17,11 @@ enum {
 const struct debug_missing *debug_info_missing(const struct debug_info *info)
 {
     return &info->missing;
+}
+
+bool debug_info_lacks_memory(const struct debug_info *info)
+{
+    return info->no_memory;
 }
 
 struct debug_info *debug_info_open(struct object *object, struct object *supplement,
@@ -140,8 +146,11 @@ static void load_lines(struct debug_info *info, struct debug_unit *unit)
     if (unit->lined)
         return;
     unit->lined = true;
+    errno = 0;
     if (info->lib.dwarf_getsrclines(&unit->die, &lines, &count) == 0)
         info->held += count * LINE_SIZE;
+    else if (errno == ENOMEM)
+        info->no_memory = true;
 }
 
 /* Finds file and line of an address. */

@@ -33,7 +33,6 @@ struct debug_files {
      */
     int (*open)(void *ctx, const char *dir, const char *name, unsigned attempt);
     void *ctx;
-    uint64_t *left; /* as of object_open */
 };
 
 /* Split files that were not found, or belong to another build. */
@@ -50,6 +49,8 @@ struct debug_info *debug_info_open(struct object *object, struct object *supplem
                                    const struct debug_files *files, struct arena *arena,
                                    enum symbols_lack *lack);
 const struct debug_missing *debug_info_missing(const struct debug_info *info);
+/* True if lines are missing for lack of memory. */
+bool debug_info_lacks_memory(const struct debug_info *info);
 void debug_info_free(struct debug_info *info);
 
 /* True if the object has a .debug_info. */

@@ -164,7 +164,7 @@ static uint64_t split_cost(const struct debug_split *split)
 
     return split->file.unpacked +
            (split->packaged ? split->file.size + object->section_count * sizeof(Elf64_Shdr)
-                            : object->bytes_read);
+                            : object->size);
 }
 
 static void pay_split(struct debug_info *info, const struct debug_split *split)
@@ -225,7 +225,7 @@ static struct object *open_split_object(struct debug_info *info, const char *dir
     int fd = files->open(files->ctx, dir, name, attempt);
 
     *more = fd != -EDOM;
-    return fd < 0 ? NULL : object_open(fd, files->left);
+    return fd < 0 ? NULL : object_open(fd);
 }
 
 static void find_package(struct debug_info *info)

@@ -106,6 +106,7 @@ struct debug_info {
     uint64_t budget;     /* DIEs and ranges that may still be read: no honest file has more */
     uint64_t items_left; /* items of 16 to 24 bytes that may still be kept */
     uint64_t held;       /* approximate bytes that the units use */
+    bool no_memory;      /* something is missing for lack of memory */
     uint64_t reads_left; /* bytes of units that may still be read; then none is freed any more */
     struct table function_table, path_table;
     struct debug_function *functions;

@@ -1,7 +1,6 @@
 #include "profile/symbols/jit_name.h"
 #include "base/cursor.h"
 #include "base/text.h"
-#include "profile/symbols/demangle.h"
 
 #include <stdio.h>
 
@@ -80,7 +79,7 @@ void jit_name_line(struct arena *arena, const char *name, struct symbol_line *li
         line->file = path;
         line->line = line->start_line = (unsigned)parts.line;
     } else {
-        line->function = demangle(arena, name);
+        line->function = name;
     }
     if (!line->function)
         line->function = name;

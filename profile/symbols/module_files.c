@@ -31,35 +31,15 @@ static int open_mapped(const struct symbols_options *options, const struct symbo
     return mapping->path[0] == '/' ? module_files_open_path(options, mapping->path) : -ENOENT;
 }
 
-static enum symbols_lack open_module(struct module_files *files,
-                                     const struct symbol_mapping *mapping,
-                                     const struct symbols_options *options, int *err)
+/* Keeps a file descriptor if it is of an ELF file with the build-id; else closes it. */
+static int with_id(int fd, const struct build_id *id)
 {
-    AUTO_CLOSE int fd = open_mapped(options, mapping);
-
-    if (fd < 0) {
-        *err = -fd;
-        return fd == -ESTALE ? SYMBOLS_LACK_BUILD_ID : SYMBOLS_LACK_FILE;
-    }
-    if (!file_build_id(fd, &files->build_id))
-        files->build_id.len = 0;
-    if (mapping->build_id && !same_build_id(mapping->build_id, &files->build_id))
-        return SYMBOLS_LACK_BUILD_ID;
-    files->module = object_open(steal_fd(&fd), options->left);
-    return files->module ? SYMBOLS_LACK_NOTHING : SYMBOLS_LACK_ELF;
-}
-
-/* Takes ownership of the file descriptor. NULL: not an ELF file, or one with another build-id. */
-static struct object *open_with_id(int fd, const struct build_id *id,
-                                   const struct symbols_options *options)
-{
-    struct object *object = fd >= 0 ? object_open(fd, options->left) : NULL;
     struct build_id found;
 
-    if (!object || (object_build_id(object, &found) && same_build_id(&found, id)))
-        return object;
-    object_free(object);
-    return NULL;
+    if (fd < 0 || (debugfile_build_id(fd, &found) && same_build_id(&found, id)))
+        return fd;
+    close(fd);
+    return -ENOENT;
 }
 
 /* Makes dir/.build-id/xx/rest.debug. False: the id is too short, or the path too long. */
@@ -78,124 +58,72 @@ static bool build_id_path(char *path, size_t size, const char *dir, const struct
     return (size_t)len < size;
 }
 
-static struct object *open_in_dir(const struct symbols_options *options, const char *dir,
-                                  const struct build_id *id)
+static int open_in_dir(const struct symbols_options *options, const char *dir,
+                       const struct build_id *id)
 {
     char path[PATH_MAX];
 
     if (!build_id_path(path, sizeof path, dir, id))
-        return NULL;
-    return open_with_id(module_files_open_path(options, path), id, options);
+        return -ENOENT;
+    return with_id(module_files_open_path(options, path), id);
 }
 
-static struct object *open_in_dirs(const struct symbols_options *options, const struct build_id *id)
+static int open_in_dirs(const struct symbols_options *options, const struct build_id *id)
 {
     const struct symbols_options host = {0};
-    struct object *object = NULL;
+    int fd = -ENOENT;
 
-    for (size_t i = 0; !object && i < options->debug_dir_count; i++)
-        object = open_in_dir(&host, options->debug_dirs[i], id);
-    if (!object && options->root)
-        object = open_in_dir(options, default_dir, id);
-    return object;
-}
-
-/* Finds the file with a build-id in any of the places; path receives its path. */
-static struct object *open_debug(const struct symbols_options *options, const char *path, int fd,
-                                 const struct build_id *id, char found[PATH_MAX])
-{
-    struct debugfile_query query = {
-        .target = options->target, .path = path, .fd = fd, .id = id->len ? id : NULL};
-    AUTO_FREE struct debugfile *debugfile = calloc(1, sizeof *debugfile);
-    struct object *object = open_in_dirs(options, id);
-
-    found[0] = '\0';
-    if (object || !debugfile)
-        return object;
-    if (debugfile_open(&query, debugfile) == 0) {
-        memcpy(found, debugfile->path, PATH_MAX);
-        return object_open(debugfile->fd, options->left);
-    }
-    if (options->debuginfod && id->len)
-        return open_with_id(debuginfod_open(id), id, options);
-    return NULL;
+    for (size_t i = 0; fd < 0 && i < options->debug_dir_count; i++)
+        fd = open_in_dir(&host, options->debug_dirs[i], id);
+    if (fd < 0 && options->root)
+        fd = open_in_dir(options, default_dir, id);
+    return fd;
 }
 
 /*
- * Opens the supplement named by .gnu_debugaltlink: a path relative to the file
- * that refers to it or to the root, a NUL, and its build-id (dwz(1)).
+ * Opens the debug file of a module, or, without its fd, the file with a build-id, in any of the
+ * places. *found, if not NULL, is set to its path, which the caller frees.
  */
-static struct object *open_linked(const struct symbols_options *options, const char *name,
-                                  const char *referrer, const struct build_id *id)
+static int open_debug(const struct symbols_options *options, const char *path, int module,
+                      const struct build_id *id, char **found)
+{
+    struct debugfile_query query = {
+        .target = options->target, .path = path, .fd = module, .id = id->len ? id : NULL};
+    AUTO_FREE struct debugfile *debugfile = calloc(1, sizeof *debugfile);
+    int fd = open_in_dirs(options, id);
+
+    if (fd >= 0 || !debugfile)
+        return fd;
+    if (debugfile_open(&query, debugfile) == 0) {
+        if (found)
+            *found = strdup(debugfile->path);
+        return debugfile->fd;
+    }
+    return options->debuginfod && id->len ? with_id(debuginfod_open(id), id) : -ENOENT;
+}
+
+/* dwz's name is a path relative to the file that refers to it, or to the root. */
+static int open_supplement_of(const struct symbols_options *options, const char *referrer,
+                              const struct file_wanted *wanted)
 {
     const char *slash = strrchr(referrer, '/');
-    AUTO_CLOSE int root = -1;
     char path[PATH_MAX];
-    int len;
+    int len, fd;
 
-    if (name[0] == '/' || !slash)
-        len = snprintf(path, sizeof path, "%s", name);
+    if (!wanted->name || !wanted->id)
+        return -ENOENT;
+    if (wanted->name[0] == '/' || !slash)
+        len = snprintf(path, sizeof path, "%s", wanted->name);
     else
-        len = snprintf(path, sizeof path, "%.*s/%s", (int)(slash - referrer), referrer, name);
+        len =
+            snprintf(path, sizeof path, "%.*s/%s", (int)(slash - referrer), referrer, wanted->name);
     if (len < 0 || (size_t)len >= sizeof path)
-        return NULL;
-    root = root_open(options->target);
-    struct object *object =
-        root < 0 ? NULL : open_with_id(root_open_file(root, path, INROOT_FOLLOW), id, options);
-    return object ? object : open_with_id(module_files_open_path(options, path), id, options);
-}
-
-static struct object *open_supplement(const struct symbols_options *options, struct object *object,
-                                      const char *referrer)
-{
-    const Elf64_Shdr *section = object_section_named(object, ".gnu_debugaltlink");
-    const char *name = section ? object_section(object, section) : NULL;
-    char ignored[PATH_MAX];
-    struct build_id id;
-    size_t len;
-
-    if (!name)
-        return NULL;
-    len = strnlen(name, section->sh_size);
-    if (len == section->sh_size || section->sh_size - len - 1 > BUILD_ID_MAX)
-        return NULL;
-    id.len = section->sh_size - len - 1;
-    memcpy(id.bytes, name + len + 1, id.len);
-    struct object *found = open_linked(options, name, referrer, &id);
-    return found ? found : open_debug(options, "", -1, &id, ignored);
-}
-
-enum symbols_lack module_files_open(struct module_files *files,
-                                    const struct symbol_mapping *mapping,
-                                    const struct symbols_options *options, int *err)
-{
-    enum symbols_lack lack = open_module(files, mapping, options, err);
-    char found[PATH_MAX];
-    bool complete;
-    int fd;
-
-    if (lack)
-        return lack;
-    complete = object_section_named(files->module, ".symtab") != NULL;
-    fd = complete ? -1 : minidebug_open(files->module->fd);
-    files->mini = fd < 0 ? NULL : object_open(fd, options->left);
-    snprintf(found, sizeof found, "%s", mapping->path);
-    complete = complete && object_section_named(files->module, ".debug_info");
-    if (!complete)
-        files->debug =
-            open_debug(options, mapping->path, files->module->fd, &files->build_id, found);
-    if (!options->no_inlines)
-        files->supplement =
-            open_supplement(options, files->debug ? files->debug : files->module, found);
-    return SYMBOLS_LACK_NOTHING;
-}
-
-void module_files_close(struct module_files *files)
-{
-    object_free(files->module);
-    object_free(files->mini);
-    object_free(files->debug);
-    object_free(files->supplement);
+        return -ENAMETOOLONG;
+    AUTO_CLOSE int root = root_open(options->target);
+    fd = root < 0 ? -ENOENT : with_id(root_open_file(root, path, INROOT_FOLLOW), wanted->id);
+    if (fd < 0)
+        fd = with_id(module_files_open_path(options, path), wanted->id);
+    return fd < 0 ? open_debug(options, "", -1, wanted->id, NULL) : fd;
 }
 
 /* Makes the path of an attempt. Returns its length as snprintf does; -1: there is none. */
@@ -217,18 +145,66 @@ static int split_path(char path[PATH_MAX], const char *module, const char *dir, 
     return -1;
 }
 
-int module_files_open_split(const char *module, const struct symbols_options *options,
-                            const char *dir, const char *name, unsigned attempt)
+/*
+ * Opens a file of split DWARF, in the root of the target or of the options: its name below the
+ * directory where the compiler was, then beside the module; without a name the module's package,
+ * its path with .dwp. -EDOM: there is no other place.
+ */
+static int open_split_file_of(const char *module, const struct symbols_options *options,
+                              const struct file_wanted *wanted)
 {
     AUTO_CLOSE int root = root_open(options->target);
     char path[PATH_MAX];
-    int len = split_path(path, module, dir, name, attempt / 2);
+    int len = split_path(path, module, wanted->dir, wanted->name, wanted->attempt / 2);
 
     if (len < 0)
         return -EDOM;
     if (len >= PATH_MAX)
         return -ENAMETOOLONG;
-    if (attempt % 2)
+    if (wanted->attempt % 2)
         return module_files_open_path(options, path);
     return root < 0 || !options->target ? -ENOENT : root_open_file(root, path, INROOT_FOLLOW);
+}
+
+enum symbols_lack module_files_open(struct module_files *files,
+                                    const struct symbol_mapping *mapping,
+                                    const struct symbols_options *options, int *err)
+{
+    files->fd = open_mapped(options, mapping);
+    if (files->fd < 0) {
+        *err = -files->fd;
+        return files->fd == -ESTALE ? SYMBOLS_LACK_BUILD_ID : SYMBOLS_LACK_FILE;
+    }
+    if (!file_build_id(files->fd, &files->build_id))
+        files->build_id.len = 0;
+    return mapping->build_id && !same_build_id(mapping->build_id, &files->build_id)
+               ? SYMBOLS_LACK_BUILD_ID
+               : SYMBOLS_LACK_NOTHING;
+}
+
+int module_files_want(struct module_files *files, const char *module,
+                      const struct symbols_options *options, const struct file_wanted *wanted)
+{
+    switch (wanted->what) {
+    case CHANNEL_MODULE:
+        return fcntl(files->fd, F_DUPFD_CLOEXEC, 0);
+    case CHANNEL_MINI:
+        return minidebug_open(files->fd);
+    case CHANNEL_DEBUG:
+        free(files->referrer);
+        files->referrer = NULL;
+        return open_debug(options, module, files->fd, &files->build_id, &files->referrer);
+    case CHANNEL_SUPPLEMENT:
+        return open_supplement_of(options, files->referrer ? files->referrer : module, wanted);
+    case CHANNEL_SPLIT:
+        return open_split_file_of(module, options, wanted);
+    }
+    return -EINVAL;
+}
+
+void module_files_close(struct module_files *files)
+{
+    util_close(&files->fd);
+    free(files->referrer);
+    files->referrer = NULL;
 }

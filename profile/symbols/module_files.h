@@ -1,24 +1,26 @@
 /*
  * The files that describe a module's code: the module itself, and those that
- * contain the parts that strip removed.
+ * contain the parts that strip removed. The tool opens them; the confined child reads them.
  */
 #pragma once
 
-#include "profile/symbols/object.h"
+#include "profile/symbols/module_symbols.h"
 #include "profile/symbols/symbols.h"
 
 struct module_files {
-    struct build_id build_id;  /* of the module; len 0: none */
-    struct object *module;     /* NULL: could not be opened */
-    struct object *mini;       /* its .gnu_debugdata */
-    struct object *debug;      /* its separate debug file */
-    struct object *supplement; /* the part of the debug file that dwz has moved out */
+    struct build_id build_id; /* of the module; len 0: none */
+    int fd;                   /* of the module; negative: not open */
+    char *referrer;           /* path of the file that names a supplement; NULL: the module */
 };
 
-/* Opens the files that exist. Returns why there is no module; *err is then an errno, or 0. */
+/* Opens the module. Returns why it cannot be used; *err is then an errno, or 0. */
 enum symbols_lack module_files_open(struct module_files *files,
                                     const struct symbol_mapping *mapping,
                                     const struct symbols_options *options, int *err);
+/* Opens a file that belongs to it. Returns a file descriptor, which the caller closes, or -errno.
+ */
+int module_files_want(struct module_files *files, const char *module,
+                      const struct symbols_options *options, const struct file_wanted *wanted);
 void module_files_close(struct module_files *files);
 
 /*
@@ -26,12 +28,3 @@ void module_files_close(struct module_files *files);
  * out of it. Returns a file descriptor, which the caller closes, or -errno.
  */
 int module_files_open_path(const struct symbols_options *options, const char *path);
-
-/*
- * Opens a file of split DWARF, in the root of the target or of the options: `name` of
- * the directory dir where the compiler was, then beside the module; name NULL: the
- * module's package, its path with .dwp. attempt counts the places from 0 on. Returns a
- * file descriptor, or -errno; -EDOM: there is no other place.
- */
-int module_files_open_split(const char *module, const struct symbols_options *options,
-                            const char *dir, const char *name, unsigned attempt);

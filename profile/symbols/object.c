@@ -5,73 +5,36 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 
-static bool block_read(struct object *object, uint64_t block)
-{
-    uint64_t offset = block * OBJECT_BLOCK;
-    size_t len = object->size - offset < OBJECT_BLOCK ? object->size - offset : OBJECT_BLOCK;
-
-    if (object->present[block / 8] >> (block % 8) & 1)
-        return true;
-    if (object->bytes_read + len > OBJECT_READ_MAX || (object->left && len > *object->left) ||
-        !file_read(object->fd, offset, object->bytes + offset, len))
-        return false;
-    object->bytes_read += len;
-    if (object->left)
-        *object->left -= len;
-    object->present[block / 8] |= (unsigned char)(1u << (block % 8));
-    return true;
-}
-
-const void *object_bytes(struct object *object, uint64_t offset, uint64_t len)
+const void *object_bytes(const struct object *object, uint64_t offset, uint64_t len)
 {
     if (len == 0 || offset >= object->size || len > object->size - offset)
         return NULL;
-    if (object->left && len > *object->left + object->bytes_read) /* do not even start */
-        return NULL;
-    for (uint64_t block = offset / OBJECT_BLOCK; block <= (offset + len - 1) / OBJECT_BLOCK;
-         block++)
-        if (!block_read(object, block))
-            return NULL;
     return object->bytes + offset;
-}
-
-static void return_budget(struct object *object, uint64_t len)
-{
-    object->bytes_read -= len;
-    if (object->left)
-        *object->left += len;
 }
 
 void object_release(struct object *object, uint64_t offset, uint64_t len)
 {
-    uint64_t first, end;
+    const uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
 
     if (offset >= object->size || len > object->size - offset)
         return;
-    first = (offset + OBJECT_BLOCK - 1) / OBJECT_BLOCK;
-    end = (offset + len) / OBJECT_BLOCK;
-    if (first >= end || madvise(object->bytes + first * OBJECT_BLOCK, (end - first) * OBJECT_BLOCK,
-                                MADV_DONTNEED) != 0)
-        return;
-    for (uint64_t block = first; block < end; block++) {
-        if (object->present[block / 8] >> (block % 8) & 1)
-            return_budget(object, OBJECT_BLOCK);
-        object->present[block / 8] &= (unsigned char)~(1u << (block % 8));
-    }
+    const uint64_t first = (offset + page - 1) / page * page, end = (offset + len) / page * page;
+    if (first < end)
+        (void)madvise(object->bytes + first, end - first, MADV_DONTNEED);
 }
 
-const void *object_section(struct object *object, const Elf64_Shdr *section)
+const void *object_section(const struct object *object, const Elf64_Shdr *section)
 {
     if (section->sh_type == SHT_NOBITS || section->sh_type == SHT_NULL)
         return NULL;
     return object_bytes(object, section->sh_offset, section->sh_size);
 }
 
-static bool sections_load(struct object *object)
+static bool sections_load(struct object *object, int fd)
 {
     struct sections sections;
 
-    if (!sections_open(&sections, object->fd))
+    if (!sections_open(&sections, fd))
         return true;
     object->sections = calloc(sections.count + 1, sizeof *object->sections);
     if (!object->sections)
@@ -99,40 +62,32 @@ static bool phdrs_load(struct object *object)
     return true;
 }
 
-static bool object_load(struct object *object)
+static bool object_load(struct object *object, int fd)
 {
     struct stat st;
     const void *header;
 
-    if (fstat(object->fd, &st) || !S_ISREG(st.st_mode) || st.st_size < (off_t)sizeof(Elf64_Ehdr) ||
+    if (fstat(fd, &st) || !S_ISREG(st.st_mode) || st.st_size < (off_t)sizeof(Elf64_Ehdr) ||
         (uint64_t)st.st_size > OBJECT_SIZE_MAX)
         return false;
     object->size = (size_t)st.st_size;
-    object->present = calloc(object->size / OBJECT_BLOCK / 8 + 1, 1);
-    object->bytes = mmap(NULL, object->size, PROT_READ | PROT_WRITE,
-                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    object->bytes = mmap(NULL, object->size, PROT_READ, MAP_PRIVATE, fd, 0);
     if (object->bytes == MAP_FAILED)
         object->bytes = NULL;
-    if (!object->present || !object->bytes)
-        return false;
-    header = object_bytes(object, 0, sizeof object->header);
+    header = object->bytes ? object_bytes(object, 0, sizeof object->header) : NULL;
     if (!header)
         return false;
     memcpy(&object->header, header, sizeof object->header);
-    return elf_header_valid(&object->header) && phdrs_load(object) && sections_load(object);
+    return elf_header_valid(&object->header) && phdrs_load(object) && sections_load(object, fd);
 }
 
-struct object *object_open(int fd, uint64_t *left)
+struct object *object_open(int fd)
 {
     struct object *object = calloc(1, sizeof *object);
+    bool good = object && object_load(object, fd);
 
-    if (!object) {
-        close(fd);
-        return NULL;
-    }
-    object->fd = fd;
-    object->left = left;
-    if (object_load(object))
+    close(fd);
+    if (good)
         return object;
     object_free(object);
     return NULL;
@@ -142,16 +97,13 @@ void object_free(struct object *object)
 {
     if (!object)
         return;
-    return_budget(object, object->bytes_read);
     if (object->bytes)
         munmap(object->bytes, object->size);
-    close(object->fd);
-    free(object->present);
     free(object->sections);
     free(object);
 }
 
-const char *object_section_name(struct object *object, const Elf64_Shdr *section)
+const char *object_section_name(const struct object *object, const Elf64_Shdr *section)
 {
     const char *names = object_section(object, &object->names);
 
@@ -161,7 +113,7 @@ const char *object_section_name(struct object *object, const Elf64_Shdr *section
     return names + section->sh_name;
 }
 
-const Elf64_Shdr *object_section_named(struct object *object, const char *name)
+const Elf64_Shdr *object_section_named(const struct object *object, const char *name)
 {
     for (size_t i = 0; i < object->section_count; i++) {
         const Elf64_Shdr *section = &object->sections[i];
@@ -172,32 +124,28 @@ const Elf64_Shdr *object_section_named(struct object *object, const char *name)
     return NULL;
 }
 
-bool object_build_id(struct object *object, struct build_id *out)
+/* The page becomes one of the tool's own. */
+static void change_bytes(struct object *object, uint64_t at, const void *bytes, size_t len)
 {
-    for (size_t i = 0; i < object->section_count; i++) {
-        const Elf64_Shdr *section = &object->sections[i];
-        const void *notes = section->sh_type == SHT_NOTE ? object_section(object, section) : NULL;
-        if (notes && notes_build_id(notes, section->sh_size, out))
-            return true;
-    }
-    return false;
+    const uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE), first = at / page * page;
+
+    if (object_bytes(object, at, len) &&
+        mprotect(object->bytes + first, at + len - first, PROT_READ | PROT_WRITE) == 0)
+        memcpy(object->bytes + at, bytes, len);
 }
 
 void object_hide_section(struct object *object, size_t index)
 {
-    uint64_t at = object->header.e_shoff + index * sizeof(Elf64_Shdr);
+    const uint64_t at = object->header.e_shoff + index * sizeof(Elf64_Shdr);
     const uint32_t none = SHT_NOBITS;
 
-    if (object_bytes(object, at, sizeof(Elf64_Shdr)))
-        memcpy(object->bytes + at + offsetof(Elf64_Shdr, sh_type), &none, sizeof none);
+    change_bytes(object, at + offsetof(Elf64_Shdr, sh_type), &none, sizeof none);
 }
 
 void object_change_section(struct object *object, size_t index, const Elf64_Shdr *section)
 {
-    uint64_t at = object->header.e_shoff + index * sizeof *section;
-
-    if (object_bytes(object, at, sizeof *section))
-        memcpy(object->bytes + at, section, sizeof *section);
+    change_bytes(object, object->header.e_shoff + index * sizeof *section, section,
+                 sizeof *section);
 }
 
 bool object_code_address(const struct object *object, uint64_t offset, uint64_t *address)

@@ -43,17 +43,6 @@ static const char *name_without_version(struct arena *arena, const char *name)
     return at ? arena_string(arena, name, (size_t)(at - name)) : name;
 }
 
-/* The list is charged like bytes read from the files. */
-static bool charge_list(struct object *object, uint64_t bytes)
-{
-    if (!object->left)
-        return true;
-    if (*object->left < bytes)
-        return false;
-    *object->left -= bytes;
-    return true;
-}
-
 static bool index_append(struct symbol_index *index, const Elf64_Sym *sym, const char *name)
 {
     if (!LIST_GROW(index->symbols, index->capacity, index->count) || index->count == SPANS_MAX)
@@ -83,8 +72,7 @@ static bool add_table(struct symbol_index *index, struct object *object, const E
         if (!is_function(object, &sym, name) || strnlen(name, SYMBOL_NAME_MAX) == SYMBOL_NAME_MAX)
             continue;
         name = name_without_version(arena, name);
-        if (!name || !charge_list(object, sizeof *index->symbols) ||
-            !index_append(index, &sym, name))
+        if (!name || !index_append(index, &sym, name))
             return false;
     }
     return true;

@@ -2,12 +2,17 @@
 #include "base/list.h"
 #include "base/search.h"
 #include "base/table.h"
+#include "profile/names/code_kind.h"
 #include "profile/symbols/jit_name.h"
 #include "profile/symbols/map_names.h"
-#include "profile/symbols/module_symbols.h"
+#include "profile/symbols/module_files.h"
+#include "profile/symbols/reader.h"
 
 #include <errno.h>
 #include <string.h>
+
+/* CPU time of readers that ended without an answer, after which no debug information is read. */
+#define WASTED_NS 20000000000ull
 
 struct mapping {
     struct symbol_mapping given; /* path in the arena, build_id in id */
@@ -16,8 +21,19 @@ struct mapping {
     size_t module;
 };
 
-/* A target may map any number of sparse files of any size that contain only symbols. */
-#define SYMBOLS_READ_MAX (2ull << 30)
+/* The tool's part of a module. */
+struct known_module {
+    const struct mapping *mapping; /* the first one */
+    const char *path;
+    bool opened;
+    struct module_files files;
+    enum symbols_lack lack;
+    int err;
+    enum symbols_loss loss;
+    uint64_t addresses, with_function, with_line;
+    bool asked;                   /* the reader knows what it lacks */
+    struct debug_missing missing; /* its path is in the arena */
+};
 
 struct answer {
     uint64_t address;
@@ -30,13 +46,14 @@ struct symbols {
     struct symbols_options options;
     struct mapping *mappings; /* sorted by address */
     size_t mapping_count;
-    struct module_symbols *modules;
+    struct known_module *modules;
+    struct child_module *trusts; /* of the modules */
     size_t module_count;
+    struct reader reader;
     struct table table; /* of answers, by address */
     struct answer *answers;
     size_t answer_count, answer_capacity;
     struct arena arena;
-    uint64_t left; /* rest of SYMBOLS_READ_MAX */
     struct map_names map_names;
     bool finished;
 };
@@ -47,8 +64,6 @@ static bool copy_strings(struct symbols *symbols, const struct symbols_options *
     const char **dirs = arena_alloc(arena, options->debug_dir_count * sizeof *dirs);
 
     symbols->options = *options;
-    symbols->left = SYMBOLS_READ_MAX;
-    symbols->options.left = &symbols->left;
     if (options->root &&
         !(symbols->options.root = arena_string(arena, options->root, strlen(options->root))))
         return false;
@@ -99,9 +114,14 @@ static void find_modules(struct symbols *symbols)
         struct mapping *mapping = &symbols->mappings[i];
         mapping->given.build_id = mapping->id.len ? &mapping->id : NULL;
         if (i == 0 || !same_module(mapping, mapping - 1))
-            symbols->modules[symbols->module_count++].path = mapping->given.path;
+            symbols->modules[symbols->module_count++] = (struct known_module){
+                .mapping = mapping, .path = mapping->given.path, .files.fd = -1};
         mapping->module = symbols->module_count - 1;
     }
+    for (size_t i = 0; i < symbols->module_count; i++)
+        symbols->trusts[i].lines = !symbols->options.no_inlines &&
+                                   (symbols->options.system_lines ||
+                                    code_kind_of_module(symbols->modules[i].path) != CODE_SYSTEM);
 }
 
 struct symbols *symbols_new(const struct symbol_mapping *mappings, size_t count,
@@ -115,7 +135,9 @@ struct symbols *symbols_new(const struct symbol_mapping *mappings, size_t count,
     symbols->mapping_count = count;
     symbols->mappings = calloc(count + 1, sizeof *symbols->mappings);
     symbols->modules = calloc(count + 1, sizeof *symbols->modules);
-    bool good = symbols->mappings && symbols->modules && copy_strings(symbols, options);
+    symbols->trusts = calloc(count + 1, sizeof *symbols->trusts);
+    bool good =
+        symbols->mappings && symbols->modules && symbols->trusts && copy_strings(symbols, options);
     for (size_t i = 0; good && i < count; i++)
         good = copy_mapping(symbols, &mappings[i], i);
     if (!good) {
@@ -123,15 +145,25 @@ struct symbols *symbols_new(const struct symbol_mapping *mappings, size_t count,
         return NULL;
     }
     find_modules(symbols);
+    symbols->reader = (struct reader){.modules = symbols->trusts,
+                                      .module_count = symbols->module_count,
+                                      .deadline = options->deadline,
+                                      .arena = &symbols->arena};
     return symbols;
+}
+
+static void close_modules(struct symbols *symbols)
+{
+    reader_end(&symbols->reader);
+    for (size_t i = 0; i < symbols->module_count; i++)
+        module_files_close(&symbols->modules[i].files);
 }
 
 void symbols_finish(struct symbols *symbols)
 {
     if (!symbols->options.once)
         return;
-    for (size_t i = 0; i < symbols->module_count; i++)
-        module_symbols_free(&symbols->modules[i]);
+    close_modules(symbols);
     table_free(&symbols->table);
     free(symbols->answers);
     symbols->answers = NULL;
@@ -142,14 +174,14 @@ void symbols_free(struct symbols *symbols)
 {
     if (!symbols)
         return;
-    for (size_t i = 0; i < symbols->module_count; i++)
-        module_symbols_free(&symbols->modules[i]);
+    close_modules(symbols);
     map_names_free(&symbols->map_names);
     table_free(&symbols->table);
     arena_free(&symbols->arena);
     free(symbols->answers);
     free(symbols->mappings);
     free(symbols->modules);
+    free(symbols->trusts);
     free(symbols);
 }
 
@@ -161,30 +193,118 @@ static const struct mapping *mapping_at(const struct symbols *symbols, uint64_t 
                                                                      : NULL;
 }
 
-static struct module_symbols *module_of(struct symbols *symbols, const struct mapping *mapping)
+static struct known_module *module_of(struct symbols *symbols, const struct mapping *mapping)
 {
-    struct module_symbols *module = &symbols->modules[mapping->module];
+    struct known_module *module = &symbols->modules[mapping->module];
 
-    module_symbols_open(module, &mapping->given, &symbols->options);
+    if (!module->opened)
+        module->lack =
+            module_files_open(&module->files, &mapping->given, &symbols->options, &module->err);
+    module->opened = true;
     return module;
 }
 
-static void answer_find(struct symbols *symbols, struct answer *answer)
-{
-    const struct mapping *mapping = mapping_at(symbols, answer->address);
-    struct module_symbols *module;
+/* ---- what the reader is asked ---- */
 
-    if (!mapping)
+/* The addresses of one question, which are the last of all answers. */
+struct question {
+    struct symbols *symbols;
+    struct channel_address *list;
+    uint32_t *places; /* of their answers */
+    size_t count, answered;
+};
+
+static int open_wanted(void *ctx, size_t number, const struct file_wanted *wanted)
+{
+    const struct question *question = ctx;
+    struct known_module *module = &question->symbols->modules[number];
+
+    return module->opened && !module->lack ? module_files_want(&module->files, module->path,
+                                                               &question->symbols->options, wanted)
+                                           : -ENOENT;
+}
+
+static void take_lines(void *ctx, size_t number, const struct symbol_line *lines, size_t count)
+{
+    const struct question *question = ctx;
+    struct symbols *symbols = question->symbols;
+    struct known_module *module = &symbols->modules[question->list[number].module];
+    struct answer *answer = &symbols->answers[question->places[number]];
+    struct symbol_line *copy = arena_alloc(&symbols->arena, count * sizeof *copy);
+
+    if (!copy || !count)
         return;
-    module = module_of(symbols, mapping);
-    answer->count =
-        module_symbols_lines(module, answer->address - mapping->given.start + mapping->given.offset,
-                             &symbols->arena, &answer->lines);
-    module->addresses++;
-    if (answer->count && answer->lines[0].function)
-        module->with_function++;
-    if (answer->count && answer->lines[0].line)
-        module->with_line++;
+    memcpy(copy, lines, count * sizeof *copy);
+    answer->lines = copy;
+    answer->count = count;
+    module->with_function++;
+    module->with_line += lines[0].line != 0;
+}
+
+static void take_state(void *ctx, const struct channel_state *state, const char *split_path)
+{
+    struct known_module *module = &((const struct question *)ctx)->symbols->modules[state->module];
+
+    module->lack = (enum symbols_lack)state->lack;
+    module->missing = (struct debug_missing){state->split_missing, split_path};
+}
+
+static enum symbols_loss loss_of(enum reader_end end)
+{
+    switch (end) {
+    case READER_MEMORY:
+        return SYMBOLS_LOSS_MEMORY;
+    case READER_TIME:
+        return SYMBOLS_LOSS_TIME;
+    case READER_INTERRUPTED:
+        return SYMBOLS_LOSS_INTERRUPTED;
+    case READER_NONE:
+        return SYMBOLS_LOSS_NO_READER;
+    default:
+        return SYMBOLS_LOSS_CRASHED;
+    }
+}
+
+static void distrust(struct symbols *symbols, size_t module, enum reader_end end)
+{
+    symbols->modules[module].loss = loss_of(end);
+    symbols->trusts[module].trust++;
+}
+
+/* The reader ended while it worked on an address: less is read of that module. */
+static bool go_on_without(struct question *question, enum reader_end end)
+{
+    struct symbols *symbols = question->symbols;
+
+    if (end == READER_INTERRUPTED || end == READER_NONE) {
+        for (size_t i = question->answered; i < question->count; i++)
+            symbols->modules[question->list[i].module].loss = loss_of(end);
+        return false;
+    }
+    distrust(symbols, question->list[question->answered].module, end);
+    for (size_t i = 0; i < symbols->module_count; i++)
+        if (symbols->reader.wasted_ns > WASTED_NS &&
+            symbols->trusts[i].trust == SYMBOLS_TRUST_ALL && symbols->trusts[i].lines)
+            distrust(symbols, i, end);
+    return true;
+}
+
+static void ask_reader(struct question *question)
+{
+    struct reader *reader = &question->symbols->reader;
+    const struct reader_client client = {
+        .lines = take_lines,
+        .state = take_state,
+        .opener = {open_wanted, question},
+        .ctx = question,
+    };
+    enum reader_end end;
+
+    reader->client = &client;
+    do
+        end = reader_lines(reader, question->list, question->count, &question->answered);
+    while (end != READER_DONE && go_on_without(question, end));
+    reader->client = NULL;
 }
 
 static bool same_answer_address(const void *ctx, uint32_t place, const void *key)
@@ -193,26 +313,64 @@ static bool same_answer_address(const void *ctx, uint32_t place, const void *key
     return symbols->answers[place].address == *(const uint64_t *)key;
 }
 
+/* Returns the place of the answer for an address; TABLE_NONE: out of memory. */
+static uint32_t answer_place(struct symbols *symbols, uint64_t address, bool *fresh)
+{
+    uint32_t next = (uint32_t)symbols->answer_count, place;
+
+    *fresh = false;
+    if (symbols->answer_count >= TABLE_NONE ||
+        !LIST_GROW(symbols->answers, symbols->answer_capacity, symbols->answer_count))
+        return TABLE_NONE;
+    place = table_put(&symbols->table, table_hash_number(&symbols->table, address),
+                      same_answer_address, symbols, &address, next);
+    if (place == next) {
+        symbols->answers[next] = (struct answer){.address = address};
+        symbols->answer_count++;
+        *fresh = true;
+    }
+    return place;
+}
+
+void symbols_ask(struct symbols *symbols, const uint64_t *addresses, size_t count)
+{
+    struct question question = {.symbols = symbols};
+    AUTO_FREE struct channel_address *list = reallocarray(NULL, count + 1, sizeof *list);
+    AUTO_FREE uint32_t *places = reallocarray(NULL, count + 1, sizeof *places);
+
+    for (size_t i = 0; list && places && !symbols->finished && i < count; i++) {
+        const struct mapping *mapping = mapping_at(symbols, addresses[i]);
+        bool fresh;
+        uint32_t place = answer_place(symbols, addresses[i], &fresh);
+        if (!fresh || !mapping)
+            continue;
+        struct known_module *module = module_of(symbols, mapping);
+        module->addresses++;
+        if (module->lack && !module->asked)
+            continue;
+        module->asked = true;
+        list[question.count] = (struct channel_address){
+            addresses[i] - mapping->given.start + mapping->given.offset, mapping->module};
+        places[question.count++] = place;
+    }
+    question.list = list;
+    question.places = places;
+    if (question.count)
+        ask_reader(&question);
+}
+
 size_t symbols_lines(struct symbols *symbols, uint64_t address, const struct symbol_line **lines)
 {
-    uint32_t fresh = (uint32_t)symbols->answer_count, place;
+    bool fresh;
+    uint32_t place;
 
     *lines = NULL;
     if (symbols->finished)
         return 0;
-    if (!LIST_GROW(symbols->answers, symbols->answer_capacity, symbols->answer_count))
-        return 0;
-    if (symbols->answer_count >= TABLE_NONE)
-        return 0;
-    place = table_put(&symbols->table, table_hash_number(&symbols->table, address),
-                      same_answer_address, symbols, &address, fresh);
+    symbols_ask(symbols, &address, 1);
+    place = answer_place(symbols, address, &fresh);
     if (place == TABLE_NONE)
         return 0;
-    if (place == fresh) {
-        symbols->answers[fresh] = (struct answer){.address = address};
-        symbols->answer_count++;
-        answer_find(symbols, &symbols->answers[fresh]);
-    }
     *lines = symbols->answers[place].lines;
     return symbols->answers[place].count;
 }
@@ -235,6 +393,8 @@ static void name_answer(struct symbols *symbols, struct answer *answer, const ch
     if (!line || !name)
         return;
     jit_name_line(&symbols->arena, name, line);
+    if (line->function == name)
+        line->function = reader_demangle(&symbols->reader, name);
     if (mapping)
         symbols->modules[mapping->module].with_function++;
     if (mapping && line->line)
@@ -283,8 +443,7 @@ size_t symbols_asked(const struct symbols *symbols)
 
 bool symbols_coverage(const struct symbols *symbols, size_t index, struct symbols_coverage *out)
 {
-    const struct module_symbols *module;
-    const struct debug_missing *missing;
+    const struct known_module *module;
 
     if (index >= symbols->module_count)
         return false;
@@ -296,9 +455,10 @@ bool symbols_coverage(const struct symbols *symbols, size_t index, struct symbol
         .with_line = module->with_line,
         .lack = module->lack,
         .err = module->err,
+        .loss = module->loss,
+        .trust = symbols->trusts[index].trust,
+        .split_missing = module->missing.count,
+        .split_path = module->missing.path,
     };
-    missing = module->debug ? debug_info_missing(module->debug) : &module->missing;
-    out->split_missing = missing->count;
-    out->split_path = missing->path;
     return true;
 }

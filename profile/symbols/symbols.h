@@ -2,8 +2,7 @@
  * Turns the addresses of a process, running or ended, into functions and source
  * locations: symbol tables, inlined calls, files and lines.
  *
- * All files are untrusted. Only the needed parts are read, with pread(2), into
- * private memory (profile/symbols/object.h).
+ * All files are untrusted. A confined child of the tool reads them (profile/symbols/reader.h).
  */
 #pragma once
 
@@ -28,6 +27,8 @@ struct symbol_mapping {
     const char *path;                /* as the target sees it */
     const struct build_id *build_id; /* required of its file; NULL: unknown */
 };
+
+struct deadline;
 
 struct symbols_options {
     const char *root;              /* directory that paths are relative to; NULL: "/" */
@@ -57,7 +58,7 @@ struct symbols_options {
      */
     int (*open_map)(void *ctx);
     void *ctx;
-    uint64_t *left; /* internal: the bytes that may still be read, of all files together */
+    const struct deadline *deadline; /* when the names are given up; NULL: never */
 };
 
 /* The ctx of symbols_open_in_target. */
@@ -75,11 +76,18 @@ int symbols_open_in_target(void *ctx, const struct symbol_mapping *mapping);
 int symbols_open_map_in_target(void *ctx);
 
 struct symbols;
+struct deadline;
 
 /* Copies the mappings; does not open a file yet. NULL: out of memory. */
 struct symbols *symbols_new(const struct symbol_mapping *mappings, size_t count,
                             const struct symbols_options *options);
 void symbols_free(struct symbols *symbols);
+
+/*
+ * Looks up many addresses at once, which is much quicker; symbols_lines then finds the answers.
+ * In the order of addresses each part of the files is read once.
+ */
+void symbols_ask(struct symbols *symbols, const uint64_t *addresses, size_t count);
 
 /*
  * Finds the lines of the code at an address, innermost inlined call first.
@@ -129,14 +137,34 @@ enum symbols_lack {
     SYMBOLS_LACK_LIBRARY,  /* names; the library that reads debug information is not installed */
 };
 
+/* How much is read of a module: less each time that the reader ends over it. */
+enum symbols_trust {
+    SYMBOLS_TRUST_ALL,
+    SYMBOLS_TRUST_TABLES, /* no debug information: names only */
+    SYMBOLS_TRUST_RAW,    /* nor is anything demangled */
+    SYMBOLS_TRUST_NONE,   /* nothing */
+};
+
+/* Why the files of a module were not read to their end. */
+enum symbols_loss {
+    SYMBOLS_LOSS_NOTHING,
+    SYMBOLS_LOSS_CRASHED,     /* the reader crashed, or answered nonsense */
+    SYMBOLS_LOSS_MEMORY,      /* it needed too much memory */
+    SYMBOLS_LOSS_TIME,        /* and too much time */
+    SYMBOLS_LOSS_INTERRUPTED, /* Ctrl-C, or the deadline */
+    SYMBOLS_LOSS_NO_READER,   /* no child process could be started */
+};
+
 /* The results for the distinct addresses of one module. */
 struct symbols_coverage {
     const char *path;
     uint64_t addresses, with_function, with_line;
     enum symbols_lack lack;
     int err;
-    uint64_t split_missing; /* units whose .dwo file was not found */
-    const char *split_path; /* the first of them; NULL: none */
+    enum symbols_loss loss;
+    enum symbols_trust trust; /* with a loss: what is read of it */
+    uint64_t split_missing;   /* units whose .dwo file was not found */
+    const char *split_path;   /* the first of them; NULL: none */
 };
 
 /* Returns the coverage of module number index. False: there is no such module. */

@@ -2,76 +2,28 @@
  * A program and its DWARF package: the input begins with the program's length in four
  * bytes. The package is where the program's is sought; no other file is.
  */
-#include "fuzz.h"
+#include "own_files.h"
 #include "profile/symbols/dwp_index.h"
-#include "profile/symbols/symbols.h"
 
-#include <fcntl.h>
-#include <stdio.h>
-#include <string.h>
 #include <sys/mman.h>
 
 enum { ADDRESSES = 48 };
-
-static char root[] = "/tmp/jeattach-fuzz.XXXXXX";
-static int program = -1, package = -1;
-
-static void clean_up(void)
-{
-    char path[64];
-
-    snprintf(path, sizeof path, "%s/module.dwp", root);
-    unlink(path);
-    rmdir(root);
-}
-
-static int open_program(void *ctx, const struct symbol_mapping *mapping)
-{
-    int fd = fcntl(program, F_DUPFD_CLOEXEC, 0);
-
-    (void)ctx;
-    (void)mapping;
-    expect(fd >= 0);
-    return fd;
-}
-
-static void open_files(void)
-{
-    char path[64];
-
-    expect(mkdtemp(root) != NULL);
-    snprintf(path, sizeof path, "%s/module.dwp", root);
-    program = memfd_create("program", MFD_CLOEXEC);
-    package = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-    expect(program >= 0 && package >= 0 && atexit(clean_up) == 0);
-}
 
 static void fill(int fd, const uint8_t *data, size_t size)
 {
     expect(ftruncate(fd, 0) == 0 && pwrite(fd, data, size, 0) == (ssize_t)size);
 }
 
-static void look_up(size_t size)
+static void look_up(void)
 {
-    const struct symbol_mapping mapping = {.end = size, .path = "/module"};
-    const struct symbols_options options = {.open = open_program, .root = root};
-    struct symbols *symbols = symbols_new(&mapping, 1, &options);
-    struct symbols_coverage coverage;
+    const struct file_opener opener = {.open = own_open};
+    struct module_symbols module = {.opener = &opener, .lines = true};
 
-    expect(symbols != NULL);
-    for (uint64_t i = 0; i < ADDRESSES; i++) {
-        const struct symbol_line *lines;
-        size_t count = symbols_lines(symbols, (i % 2 ? 0x1000 : 0x200) + i / 2 * 7, &lines);
-        for (size_t j = 0; j < count; j++) {
-            expect(lines[j].function && *lines[j].function && lines[j].linkage);
-            expect(!lines[j].file || strlen(lines[j].file) < SIZE_MAX);
-        }
-    }
-    expect(symbols_coverage(symbols, 0, &coverage));
-    expect(!coverage.split_missing == !coverage.split_path);
-    symbols_free(symbols);
+    for (uint64_t i = 0; i < ADDRESSES; i++)
+        own_ask(&module, (i % 2 ? 0x1000 : 0x200) + i / 2 * 7);
+    expect(!module_symbols_missing(&module).count == !module_symbols_missing(&module).path);
+    module_symbols_free(&module);
 }
-
 static void look_into_index(const uint8_t *data, size_t size)
 {
     struct dwp_unit unit;
@@ -94,10 +46,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     memcpy(&len, data, sizeof len);
     if (len > size - sizeof len)
         return 0;
-    if (program < 0)
-        open_files();
-    fill(program, data + sizeof len, len);
-    fill(package, data + sizeof len + len, size - sizeof len - len);
-    look_up(len);
+    if (own_module < 0) {
+        own_module = memfd_create("program", MFD_CLOEXEC);
+        own_split = memfd_create("package", MFD_CLOEXEC);
+    }
+    fill(own_module, data + sizeof len, len);
+    fill(own_split, data + sizeof len + len, size - sizeof len - len);
+    look_up();
     return 0;
 }

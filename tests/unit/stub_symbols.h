@@ -40,6 +40,13 @@ void symbols_finish(struct symbols *symbols)
     (void)symbols;
 }
 
+void symbols_ask(struct symbols *symbols, const uint64_t *addresses, size_t count)
+{
+    (void)symbols;
+    (void)addresses;
+    (void)count;
+}
+
 size_t symbols_lines(struct symbols *symbols, uint64_t address, const struct symbol_line **lines)
 {
     for (const struct stub_symbol *at = symbols->table; at && at->end; at++)

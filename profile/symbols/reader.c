@@ -1,0 +1,371 @@
+#include "profile/symbols/reader.h"
+#include "attach/deadline.h"
+#include "base/interruptions.h"
+#include "base/list.h"
+#include "profile/symbols/demangle.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#define CHILD_MEMORY (320ull << 20) /* bytes: more than an honest program of any size needs */
+#define RESIDENT_MAX (416ull << 20) /* bytes, those of files included */
+#define TEXT_MAX     (192ull << 20) /* bytes of all names together */
+
+enum {
+    LOOK_MS = 20,
+    SEND_MS = 10000,
+    ANSWER_SECONDS = 5, /* of CPU time, for one answer */
+    ASKS_MAX = 1 << 21,
+    LINES_PER_ANSWER = 256,
+    ADDRESSES_AT_ONCE = 8 << 10,
+    DEATHS_MAX = 4, /* while names are demangled; then none is any more */
+    RECEIVE = 64 << 10,
+};
+
+static enum reader_end start(struct reader *reader)
+{
+    struct child_work work = {reader->modules, reader->module_count};
+    const struct confined_work confined = {
+        .memory = CHILD_MEMORY,
+        .out = -1,
+        .prepare = child_prepare,
+        .serve = child_serve,
+        .ctx = &work,
+    };
+
+    if (reader->child.pid > 0)
+        return READER_DONE;
+    reader->in.len = 0;
+    reader->text_count = 0;
+    return confined_start(&reader->child, &confined) == 0 ? READER_DONE : READER_NONE;
+}
+
+static enum reader_end stop(struct reader *reader, enum reader_end why)
+{
+    const uint64_t used = confined_cpu_ns(&reader->child);
+    enum confined_end end = confined_stop(&reader->child);
+
+    reader->wasted_ns += used;
+    if (why != READER_DONE)
+        return why;
+    return end == CONFINED_MEMORY ? READER_MEMORY : READER_CRASHED;
+}
+
+void reader_end(struct reader *reader)
+{
+    (void)confined_stop(&reader->child);
+    channel_free(&reader->in);
+    free(reader->texts);
+    reader->texts = NULL;
+    reader->text_count = reader->text_capacity = 0;
+}
+
+static bool has_no_time(const struct reader *reader)
+{
+    return (reader->deadline && deadline_passed(reader->deadline)) ||
+           interruptions() != reader->interrupted;
+}
+
+/* ---- what the child says ---- */
+
+/* True if the number of a text is valid; *text is then that text, or NULL. */
+static bool text_of(const struct reader *reader, uint64_t number, const char **text)
+{
+    *text = number && number <= reader->text_count ? reader->texts[number - 1] : NULL;
+    return number <= reader->text_count;
+}
+
+static bool hear_text(struct reader *reader, const void *bytes, size_t len)
+{
+    reader->text_bytes += len + 1;
+    if (memchr(bytes, 0, len) || reader->text_bytes > TEXT_MAX ||
+        !LIST_GROW(reader->texts, reader->text_capacity, reader->text_count))
+        return false;
+    reader->texts[reader->text_count] = arena_string(reader->arena, bytes, len);
+    return reader->texts[reader->text_count++] != NULL;
+}
+
+static bool hear_lines(struct exchange *exchange, const void *bytes, size_t len)
+{
+    struct symbol_line lines[LINES_PER_ANSWER];
+    const struct reader *reader = exchange->reader;
+    const size_t count = len / sizeof(struct channel_line);
+
+    if (exchange->asked != CHANNEL_ADDRESSES || *exchange->answered >= exchange->count ||
+        count > LINES_PER_ANSWER || len % sizeof(struct channel_line))
+        return false;
+    for (size_t i = 0; i < count; i++) {
+        struct channel_line line;
+        memcpy(&line, (const char *)bytes + i * sizeof line, sizeof line);
+        lines[i] = (struct symbol_line){.line = line.line, .start_line = line.start_line};
+        if (!text_of(reader, line.function, &lines[i].function) || !lines[i].function ||
+            !text_of(reader, line.linkage, &lines[i].linkage) || !lines[i].linkage ||
+            !text_of(reader, line.file, &lines[i].file))
+            return false;
+    }
+    reader->client->lines(reader->client->ctx, (*exchange->answered)++, lines, count);
+    return true;
+}
+
+static bool hear_name(struct exchange *exchange, const void *bytes, size_t len)
+{
+    const struct reader *reader = exchange->reader;
+    const char *name;
+    uint32_t number;
+
+    if (exchange->asked != CHANNEL_NAMES || *exchange->answered >= exchange->count ||
+        len != sizeof number)
+        return false;
+    memcpy(&number, bytes, sizeof number);
+    if (!text_of(reader, number, &name))
+        return false;
+    reader->client->name(reader->client->ctx, (*exchange->answered)++, name);
+    return true;
+}
+
+static bool hear_state(const struct reader *reader, const void *bytes, size_t len)
+{
+    struct channel_state state;
+    const char *path;
+
+    if (len != sizeof state)
+        return false;
+    memcpy(&state, bytes, sizeof state);
+    if (state.module >= reader->module_count || state.lack > SYMBOLS_LACK_LIBRARY ||
+        !text_of(reader, state.split_path, &path))
+        return false;
+    reader->client->state(reader->client->ctx, &state, path);
+    return true;
+}
+
+/* ---- files for the child ---- */
+
+/* The child reads while it is asked; one that does not is no longer the tool's. */
+static bool send_whole(const struct reader *reader, const void *bytes, size_t len)
+{
+    for (size_t done = 0; done < len;) {
+        struct pollfd channel = {.fd = reader->child.channel, .events = POLLOUT};
+        ssize_t n =
+            send(channel.fd, (const char *)bytes + done, len - done, MSG_NOSIGNAL | MSG_DONTWAIT);
+        if (n < 0 && errno == EAGAIN && !has_no_time(reader))
+            n = poll(&channel, 1, SEND_MS) > 0 || errno == EINTR ? 0 : -1;
+        if (n < 0 && errno != EINTR)
+            return false;
+        done += n > 0 ? (size_t)n : 0;
+    }
+    return true;
+}
+
+static bool hand_file(const struct reader *reader, int fd, int err)
+{
+    struct {
+        struct channel_head head;
+        struct channel_file file;
+    } answer = {{CHANNEL_FILE, sizeof answer.file}, {err}};
+    union {
+        struct cmsghdr head;
+        char bytes[CMSG_SPACE(sizeof fd)];
+    } control = {.head = {CMSG_LEN(sizeof fd), SOL_SOCKET, SCM_RIGHTS}};
+    struct iovec piece = {&answer, sizeof answer};
+    struct msghdr message = {.msg_iov = &piece, .msg_iovlen = 1};
+    ssize_t n;
+
+    memcpy(CMSG_DATA(&control.head), &fd, sizeof fd);
+    if (fd >= 0) {
+        message.msg_control = control.bytes;
+        message.msg_controllen = sizeof control.bytes;
+    }
+    do
+        n = sendmsg(reader->child.channel, &message, MSG_NOSIGNAL);
+    while (n < 0 && errno == EINTR);
+    return n == sizeof answer;
+}
+
+/* Takes the next text of an ask; an empty one is NULL. False: out of memory, or it has a NUL. */
+static bool copy_part(const char **at, size_t len, char **text)
+{
+    *text = len ? strndup(*at, len) : NULL;
+    *at += len;
+    return !len || (*text && strlen(*text) == len);
+}
+
+static bool hear_ask(struct reader *reader, const void *bytes, size_t len)
+{
+    AUTO_FREE char *dir = NULL, *name = NULL;
+    const char *at = (const char *)bytes + sizeof(struct channel_ask);
+    struct build_id id = {.len = 0};
+    struct channel_ask ask;
+
+    if (len < sizeof ask || reader->asks++ > ASKS_MAX)
+        return false;
+    memcpy(&ask, bytes, sizeof ask);
+    len -= sizeof ask;
+    if (ask.module >= reader->module_count || ask.what > CHANNEL_SPLIT ||
+        ask.id_len > BUILD_ID_MAX || len != (uint64_t)ask.dir_len + ask.name_len + ask.id_len ||
+        !copy_part(&at, ask.dir_len, &dir) || !copy_part(&at, ask.name_len, &name))
+        return false;
+    id.len = ask.id_len;
+    memcpy(id.bytes, at, id.len);
+    const struct file_wanted wanted = {(enum channel_file_kind)ask.what, dir, name, &id,
+                                       ask.attempt};
+    AUTO_CLOSE int fd =
+        reader->client->opener.open(reader->client->opener.ctx, ask.module, &wanted);
+    return hand_file(reader, fd, fd < 0 ? -fd : 0);
+}
+
+/* ---- an exchange ---- */
+
+static bool hear_record(struct exchange *exchange, const struct channel_head *head,
+                        const void *bytes)
+{
+    switch (head->kind) {
+    case CHANNEL_TEXT:
+        return hear_text(exchange->reader, bytes, head->len);
+    case CHANNEL_LINES:
+        return hear_lines(exchange, bytes, head->len);
+    case CHANNEL_NAME:
+        return hear_name(exchange, bytes, head->len);
+    case CHANNEL_STATE:
+        return hear_state(exchange->reader, bytes, head->len);
+    case CHANNEL_ASK:
+        return hear_ask(exchange->reader, bytes, head->len);
+    case CHANNEL_DONE:
+        exchange->done = *exchange->answered == exchange->count && head->len == 0;
+        return exchange->done;
+    default:
+        return false;
+    }
+}
+
+/* Takes the records that have arrived completely. */
+static bool hear_records(struct exchange *exchange)
+{
+    struct channel_buffer *in = &exchange->reader->in;
+    struct channel_head head;
+    size_t at = 0;
+
+    while (!exchange->done && in->len - at >= sizeof head) {
+        memcpy(&head, in->bytes + at, sizeof head);
+        if (head.len > CHANNEL_MAX)
+            return false;
+        if (in->len - at - sizeof head < head.len)
+            break;
+        if (!hear_record(exchange, &head, in->bytes + at + sizeof head))
+            return false;
+        at += sizeof head + head.len;
+    }
+    in->len -= at;
+    memmove(in->bytes, in->bytes + at, in->len);
+    return true;
+}
+
+bool reader_hear(struct exchange *exchange, const void *bytes, size_t len)
+{
+    return channel_more(&exchange->reader->in, bytes, len) && hear_records(exchange);
+}
+
+static bool takes_too_long(struct exchange *exchange)
+{
+    const struct reader *reader = exchange->reader;
+    const uint64_t now = confined_cpu_ns(&reader->child);
+
+    if (exchange->seen != *exchange->answered) {
+        exchange->seen = *exchange->answered;
+        exchange->cpu_ns = now;
+    }
+    return now - exchange->cpu_ns > ANSWER_SECONDS * 1000000000ull;
+}
+
+/* Receives until all is answered. READER_DONE with exchange->done false: the child has ended. */
+static enum reader_end receive(struct exchange *exchange)
+{
+    struct reader *reader = exchange->reader;
+    unsigned char bytes[RECEIVE];
+    uint64_t look_at = clock_now() + LOOK_MS * 1000000ull;
+
+    while (!exchange->done) {
+        struct pollfd channel = {.fd = reader->child.channel, .events = POLLIN};
+        int ready = poll(&channel, 1, LOOK_MS);
+        if (has_no_time(reader))
+            return READER_INTERRUPTED;
+        if (clock_now() >= look_at) {
+            if (takes_too_long(exchange))
+                return READER_TIME;
+            if (confined_resident(&reader->child) > RESIDENT_MAX)
+                return READER_MEMORY;
+            look_at = clock_now() + LOOK_MS * 1000000ull;
+        }
+        if (ready <= 0)
+            continue;
+        ssize_t n = recv(reader->child.channel, bytes, sizeof bytes, MSG_DONTWAIT);
+        if (n < 0 && (errno == EINTR || errno == EAGAIN))
+            continue;
+        if (n <= 0)
+            return READER_DONE;
+        if (!reader_hear(exchange, bytes, (size_t)n))
+            return READER_WRONG;
+    }
+    return READER_DONE;
+}
+
+static enum reader_end ask_child(struct exchange *exchange, const void *bytes, size_t len)
+{
+    struct reader *reader = exchange->reader;
+    const struct channel_head head = {exchange->asked, (uint32_t)len};
+    enum reader_end end = start(reader);
+
+    reader->interrupted = interruptions();
+    if (end != READER_DONE)
+        return end;
+    if (send_whole(reader, &head, sizeof head) && send_whole(reader, bytes, len))
+        end = receive(exchange);
+    if (exchange->done && reader->in.len == 0)
+        return READER_DONE;
+    return stop(reader, exchange->done ? READER_WRONG : end);
+}
+
+enum reader_end reader_lines(struct reader *reader, const struct channel_address *list,
+                             size_t count, size_t *answered)
+{
+    enum reader_end end = READER_DONE;
+
+    while (end == READER_DONE && *answered < count) {
+        const size_t left = count - *answered;
+        const size_t n = left < ADDRESSES_AT_ONCE ? left : ADDRESSES_AT_ONCE;
+        struct exchange exchange = {.reader = reader,
+                                    .asked = CHANNEL_ADDRESSES,
+                                    .count = *answered + n,
+                                    .answered = answered};
+        end = ask_child(&exchange, list + *answered, n * sizeof *list);
+    }
+    return end;
+}
+
+static void take_demangled(void *ctx, size_t number, const char *name)
+{
+    const char **found = ctx;
+
+    (void)number;
+    if (name)
+        *found = name;
+}
+
+const char *reader_demangle(struct reader *reader, const char *name)
+{
+    const char *found = name;
+    const struct reader_client client = {.name = take_demangled, .ctx = &found};
+    size_t answered = 0;
+    struct exchange exchange = {
+        .reader = reader, .asked = CHANNEL_NAMES, .count = 1, .answered = &answered};
+
+    if (!demangle_may(name) || reader->deaths >= DEATHS_MAX)
+        return name;
+    reader->client = &client;
+    if (ask_child(&exchange, name, strlen(name) + 1) != READER_DONE)
+        reader->deaths++;
+    reader->client = NULL;
+    return found;
+}
