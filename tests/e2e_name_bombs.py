@@ -1,0 +1,179 @@
+"""Files whose symbols or debug information crash, hang or bloat whoever reads them.
+
+A child of the tool reads them. The module loses these names, the tool says so, and all other
+modules keep theirs.
+"""
+
+import os
+import signal
+import subprocess
+import time
+
+import lib
+
+MEMORY = 500 << 20
+BASE, STEP = 0x7F0000000000, 0x10000000
+
+FUNCTION = """
+.globl "%s"
+.type "%s",@function
+"%s": .fill 64,1,0x90
+.size "%s",64
+"""
+NO_STACK = '.section .note.GNU-stack,"",@progbits\n'
+# A unit of one function, whose abbreviation is followed by others and their entries.
+DEBUG = """
+.section .debug_abbrev,"",@progbits
+.byte 1,0x11,%(children)d,0x03,0x08,0x10,0x17,0x11,0x01,0x12,0x07,0,0
+%(abbreviations)s
+.byte 0
+.section .debug_info,"",@progbits
+.long 2f-1f
+1: .value 4
+.long 0
+.byte 8,1
+.asciz "bomb.c"
+.long 0
+.quad bomb
+.quad 64
+%(entries)s
+2:
+.section .debug_line,"",@progbits
+.long 6f-3f
+3: .value 4
+.long 5f-4f
+4: .byte 1,1,1,-5,14,13,0,1,1,1,1,0,0,0,1,0,0,1
+.byte 0
+.asciz "bomb.c"
+.byte 0,0,0,0
+5: .byte 0,9,2
+.quad bomb
+.fill %(rows)d,1,0x12
+.byte 0,1,1
+6:
+"""
+
+
+class Bombs(lib.TestCase):
+    def setUp(self):
+        super().setUp()
+        self.folder = self.directory()
+        self.good = self.library("good", ["_ZN4good4nameEv"])
+
+    def library(self, name, functions, debug="", compress=False):
+        source, library = (os.path.join(self.folder, name + end) for end in (".s", ".so"))
+        with open(source, "w", encoding="ascii") as out:
+            out.write(".text\n" + "".join(FUNCTION % ((f,) * 4) for f in functions) + debug)
+            out.write(NO_STACK)
+        subprocess.run(["gcc", "-shared", "-nostdlib", "-o", library, source], check=True)
+        if compress:
+            subprocess.run(["objcopy", "--compress-debug-sections=zlib", library], check=True)
+        return library
+
+    def heap(self, *libraries):
+        """Writes a profile with one stack for each function."""
+        stacks, maps = [], []
+        for number, library in enumerate(libraries):
+            headers = subprocess.run(["readelf", "-lW", library], check=True, capture_output=True,
+                                     text=True).stdout.splitlines()
+            code = next(line.split() for line in headers if "LOAD" in line and " R E " in line)
+            offset, address, size = (int(code[i], 16) for i in (1, 2, 4))
+            base = BASE + number * STEP
+            stacks += [base + at + 5 for at in range(address, address + size, 64)]
+            start, end = (base + address) & ~0xFFF, (base + address + size + 0xFFF) & ~0xFFF
+            maps.append("%x-%x r-xp %08x 00:00 0 %s" % (start, end, offset & ~0xFFF, library))
+        path = os.path.join(self.folder, "bombs.heap")
+        with open(path, "w", encoding="ascii") as out:
+            out.write("heap_v2/524288\n  t*: %d: %d [0: 0]\n" % (len(stacks), len(stacks) << 10))
+            out.writelines("@ %#x\n  t*: 1: 1024 [0: 0]\n" % stack for stack in stacks)
+            out.write("\nMAPPED_LIBRARIES:\n" + "\n".join(maps) + "\n")
+        return path
+
+    def report(self, *libraries):
+        """Returns the report; it ends by itself, and neither it nor a child of it is large."""
+        path = self.heap(*libraries, self.good)
+        out = os.path.join(self.folder, "out")
+        with open(out, "wb") as sink:
+            tool = subprocess.Popen([lib.TOOL, "report", path], stdout=sink, stderr=sink,
+                                    env=lib.tool_environment())
+        self.addCleanup(self.end, tool)
+        _, status, usage = os.wait4(tool.pid, 0)
+        tool.returncode = os.waitstatus_to_exitcode(status)
+        text = lib.read_text(out)
+        self.assertEqual(tool.returncode, lib.OK, text)
+        self.assertLess(usage.ru_maxrss << 10, MEMORY)
+        self.assertIn("good::name", text)
+        return text
+
+    def end(self, tool):
+        if tool.returncode is None:
+            tool.kill()
+            tool.wait()
+
+    def test_reference_to_itself(self):
+        text = self.report(self.library("self", ["_RB_", "_RNvB_1a", "honest"]))
+        self.assertIn("honest", text)
+        self.assertIn("_RB_", text)
+
+    def test_endless_lifetimes(self):
+        text = self.report(self.library("many", ["_RC0IC0FGzzzzzzzz_EuE", "honest"]))
+        self.assertIn("honest", text)
+
+    def test_templates(self):
+        name = "_Z1fI" + "1aI" * 799 + "i" + "E" * 800 + "v" + "T_" * 1000
+        text = self.report(self.library("templates", [name, "honest"]))
+        self.assertIn("honest", text)
+
+    def test_perf_map(self):
+        names = ("_RB_", "_RNvB_1a", "_Z3foov")
+        path, names_of = (os.path.join(self.folder, name) for name in ("jit.heap", "jit.map"))
+        with open(path, "w", encoding="ascii") as out:
+            out.write("heap_v2/524288\n  t*: 3: 3072 [0: 0]\n")
+            out.writelines("@ %#x\n  t*: 1: 1024 [0: 0]\n" % (0x10005 + 0x10000 * i)
+                           for i in range(len(names)))
+            out.write("\nMAPPED_LIBRARIES:\n10000-90000 rwxp 00000000 00:00 0 \n")
+        with open(names_of, "w", encoding="ascii") as out:
+            out.writelines("%x 100 %s\n" % (0x10000 + 0x10000 * i, name)
+                           for i, name in enumerate(names))
+        text = self.assert_ran(lib.run_tool("report", "--perf-map", names_of, path)).text
+        self.assertIn("_RB_", text)
+        self.assertIn("_RNvB_1a", text)
+        self.assertRegex(text, r"(?m) foo$")
+
+    def bomb(self, name, rows=1, abbreviations="", entries="", compress=False):
+        parts = {"rows": rows, "abbreviations": abbreviations, "entries": entries,
+                 "children": int(bool(entries))}
+        return self.library(name, ["bomb", "honest"], DEBUG % parts, compress)
+
+    def test_rows(self):
+        """A compressed line table of 40 KB, of 28 million rows."""
+        text = self.report(self.bomb("rows", rows=28000000, compress=True))
+        self.assertIn("its debug information is not shown: it needs too much memory", text)
+        self.assertIn("honest", text)
+
+    def attributes(self):
+        """An abbreviation of many attributes without a size, and entries that have it."""
+        many = ".byte 2,0x2e,0\n.rept 200000\n.byte 0x3f,0x19\n.endr\n.byte 0,0"
+        return self.bomb("attributes", abbreviations=many, entries=".fill 1000000,1,2\n.byte 0")
+
+    def test_attributes(self):
+        text = self.report(self.attributes())
+        self.assertIn("its debug information is not shown: it needs too much time", text)
+        self.assertIn("honest", text)
+
+    def test_interrupted(self):
+        """Once suffices."""
+        path = self.heap(self.attributes(), self.good)
+        tool = subprocess.Popen([lib.TOOL, "report", path], stdout=subprocess.PIPE,
+                                stderr=subprocess.PIPE, env=lib.tool_environment())
+        self.addCleanup(self.end, tool)
+        children = "/proc/%d/task/%d/children" % (tool.pid, tool.pid)
+        self.assertTrue(lib.wait_until(lambda: lib.read_text(children)))
+        time.sleep(0.1)
+        tool.send_signal(signal.SIGINT)
+        _, err = tool.communicate(timeout=60)
+        self.assertEqual(tool.returncode, lib.INTERRUPTED, err)
+
+
+if __name__ == "__main__":
+    lib.main()
