@@ -23,6 +23,7 @@
 enum {
     FILES_MAX = 64,
     LOOK_MS = 20,
+    IDLE_LOOKS = 250,
     CPU_SECONDS = 600, /* a last resort: the tool ends it earlier */
     EXIT_MEMORY = 1,   /* libdw ends a process that is out of memory so (libdw_alloc.c) */
 };
@@ -305,7 +306,7 @@ int confined_receive(struct confined *child, void *answer, size_t len, uint64_t 
         const int ready = poll(&channel, 1, LOOK_MS);
         if (interruptions() != begun)
             return -EINTR;
-        if (confined_cpu_ns(child) > cpu_max)
+        if (confined_cpu_ns(child) > cpu_max || (ready == 0 && confined_idles(child)))
             return -ETIME;
         if (ready <= 0)
             continue;
@@ -332,6 +333,15 @@ enum confined_end confined_stop(struct confined *child)
     if (WIFSIGNALED(status))
         return WTERMSIG(status) == SIGKILL ? CONFINED_KILLED : CONFINED_CRASHED;
     return WEXITSTATUS(status) ? CONFINED_MEMORY : CONFINED_DONE;
+}
+
+bool confined_idles(struct confined *child)
+{
+    const uint64_t used = confined_cpu_ns(child);
+
+    child->idle = used == child->used_ns ? child->idle + 1 : 0;
+    child->used_ns = used;
+    return child->idle >= IDLE_LOOKS;
 }
 
 uint64_t confined_cpu_ns(const struct confined *child)

@@ -14,8 +14,10 @@
 #include <sys/types.h>
 
 struct confined {
-    pid_t pid;   /* 0: none */
-    int channel; /* a stream socket */
+    pid_t pid;        /* 0: none */
+    int channel;      /* a stream socket */
+    unsigned idle;    /* looks, on end, at which it had used no CPU time */
+    uint64_t used_ns; /* its CPU time at the last look */
 };
 
 /* How it ended. */
@@ -50,13 +52,18 @@ int confined_start(struct confined *child, const struct confined_work *work);
 
 /*
  * Receives one answer of len bytes. Returns 0, -EINTR (a signal to end came meanwhile), -ETIME (the
- * child has used cpu_max ns), or -EBADMSG: it has ended without an answer.
+ * child has used cpu_max ns, or idles), or -EBADMSG: it has ended without an answer.
  */
 int confined_receive(struct confined *child, void *answer, size_t len, uint64_t cpu_max);
 
 /* Ends the child, if it has not ended. */
 enum confined_end confined_stop(struct confined *child);
 
+/*
+ * Called every 20 ms while an answer is due. True if the child has used no CPU time for 5 s of
+ * them: it sleeps, as honest work never does, or a page of a file does not come.
+ */
+bool confined_idles(struct confined *child);
 /* Returns the CPU time that it has used, ns. */
 uint64_t confined_cpu_ns(const struct confined *child);
 /* Returns its resident memory, bytes, that of files included; 0: unknown. */

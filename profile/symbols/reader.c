@@ -12,12 +12,11 @@
 
 #define CHILD_MEMORY (320ull << 20) /* bytes: more than an honest program of any size needs */
 #define RESIDENT_MAX (416ull << 20) /* bytes, those of files included */
-#define TEXT_MAX     (192ull << 20) /* bytes of all names together */
 
 enum {
     LOOK_MS = 20,
-    SEND_MS = 10000,
     ANSWER_SECONDS = 5, /* of CPU time, for one answer */
+    TEXT_COST = 32,     /* bytes that a text needs besides its own */
     ASKS_MAX = 1 << 21,
     LINES_PER_ANSWER = 256,
     ADDRESSES_AT_ONCE = 8 << 10,
@@ -78,10 +77,15 @@ static bool text_of(const struct reader *reader, uint64_t number, const char **t
     return number <= reader->text_count;
 }
 
+static bool charge(struct reader *reader, size_t bytes)
+{
+    reader->bytes += bytes;
+    return reader->bytes <= READER_BYTES_MAX;
+}
+
 static bool hear_text(struct reader *reader, const void *bytes, size_t len)
 {
-    reader->text_bytes += len + 1;
-    if (memchr(bytes, 0, len) || reader->text_bytes > TEXT_MAX ||
+    if (memchr(bytes, 0, len) || !charge(reader, len + TEXT_COST) ||
         !LIST_GROW(reader->texts, reader->text_capacity, reader->text_count))
         return false;
     reader->texts[reader->text_count] = arena_string(reader->arena, bytes, len);
@@ -91,11 +95,12 @@ static bool hear_text(struct reader *reader, const void *bytes, size_t len)
 static bool hear_lines(struct exchange *exchange, const void *bytes, size_t len)
 {
     struct symbol_line lines[LINES_PER_ANSWER];
-    const struct reader *reader = exchange->reader;
+    struct reader *reader = exchange->reader;
     const size_t count = len / sizeof(struct channel_line);
 
     if (exchange->asked != CHANNEL_ADDRESSES || *exchange->answered >= exchange->count ||
-        count > LINES_PER_ANSWER || len % sizeof(struct channel_line))
+        count > LINES_PER_ANSWER || len % sizeof(struct channel_line) ||
+        !charge(reader, count * sizeof *lines))
         return false;
     for (size_t i = 0; i < count; i++) {
         struct channel_line line;
@@ -126,12 +131,13 @@ static bool hear_name(struct exchange *exchange, const void *bytes, size_t len)
     return true;
 }
 
-static bool hear_state(const struct reader *reader, const void *bytes, size_t len)
+static bool hear_state(const struct exchange *exchange, const void *bytes, size_t len)
 {
+    const struct reader *reader = exchange->reader;
     struct channel_state state;
     const char *path;
 
-    if (len != sizeof state)
+    if (exchange->asked != CHANNEL_ADDRESSES || len != sizeof state)
         return false;
     memcpy(&state, bytes, sizeof state);
     if (state.module >= reader->module_count || state.lack > SYMBOLS_LACK_LIBRARY ||
@@ -143,22 +149,7 @@ static bool hear_state(const struct reader *reader, const void *bytes, size_t le
 
 /* ---- files for the child ---- */
 
-/* The child reads while it is asked; one that does not is no longer the tool's. */
-static bool send_whole(const struct reader *reader, const void *bytes, size_t len)
-{
-    for (size_t done = 0; done < len;) {
-        struct pollfd channel = {.fd = reader->child.channel, .events = POLLOUT};
-        ssize_t n =
-            send(channel.fd, (const char *)bytes + done, len - done, MSG_NOSIGNAL | MSG_DONTWAIT);
-        if (n < 0 && errno == EAGAIN && !has_no_time(reader))
-            n = poll(&channel, 1, SEND_MS) > 0 || errno == EINTR ? 0 : -1;
-        if (n < 0 && errno != EINTR)
-            return false;
-        done += n > 0 ? (size_t)n : 0;
-    }
-    return true;
-}
-
+/* The child waits for it, with nothing else to take: the channel has space. */
 static bool hand_file(const struct reader *reader, int fd, int err)
 {
     struct {
@@ -171,17 +162,13 @@ static bool hand_file(const struct reader *reader, int fd, int err)
     } control = {.head = {CMSG_LEN(sizeof fd), SOL_SOCKET, SCM_RIGHTS}};
     struct iovec piece = {&answer, sizeof answer};
     struct msghdr message = {.msg_iov = &piece, .msg_iovlen = 1};
-    ssize_t n;
 
     memcpy(CMSG_DATA(&control.head), &fd, sizeof fd);
     if (fd >= 0) {
         message.msg_control = control.bytes;
         message.msg_controllen = sizeof control.bytes;
     }
-    do
-        n = sendmsg(reader->child.channel, &message, MSG_NOSIGNAL);
-    while (n < 0 && errno == EINTR);
-    return n == sizeof answer;
+    return sendmsg(reader->child.channel, &message, MSG_NOSIGNAL | MSG_DONTWAIT) == sizeof answer;
 }
 
 /* Takes the next text of an ask; an empty one is NULL. False: out of memory, or it has a NUL. */
@@ -192,14 +179,15 @@ static bool copy_part(const char **at, size_t len, char **text)
     return !len || (*text && strlen(*text) == len);
 }
 
-static bool hear_ask(struct reader *reader, const void *bytes, size_t len)
+static bool hear_ask(const struct exchange *exchange, const void *bytes, size_t len)
 {
+    struct reader *reader = exchange->reader;
     AUTO_FREE char *dir = NULL, *name = NULL;
     const char *at = (const char *)bytes + sizeof(struct channel_ask);
     struct build_id id = {.len = 0};
     struct channel_ask ask;
 
-    if (len < sizeof ask || reader->asks++ > ASKS_MAX)
+    if (exchange->asked != CHANNEL_ADDRESSES || len < sizeof ask || reader->asks++ > ASKS_MAX)
         return false;
     memcpy(&ask, bytes, sizeof ask);
     len -= sizeof ask;
@@ -229,9 +217,9 @@ static bool hear_record(struct exchange *exchange, const struct channel_head *he
     case CHANNEL_NAME:
         return hear_name(exchange, bytes, head->len);
     case CHANNEL_STATE:
-        return hear_state(exchange->reader, bytes, head->len);
+        return hear_state(exchange, bytes, head->len);
     case CHANNEL_ASK:
-        return hear_ask(exchange->reader, bytes, head->len);
+        return hear_ask(exchange, bytes, head->len);
     case CHANNEL_DONE:
         exchange->done = *exchange->answered == exchange->count && head->len == 0;
         return exchange->done;
@@ -267,37 +255,77 @@ bool reader_hear(struct exchange *exchange, const void *bytes, size_t len)
     return channel_more(&exchange->reader->in, bytes, len) && hear_records(exchange);
 }
 
+/* CPU time of the child, and of the tool, which the child may keep busy. */
+static uint64_t cpu_ns(const struct reader *reader)
+{
+    struct timespec own;
+
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &own);
+    return confined_cpu_ns(&reader->child) + (uint64_t)own.tv_sec * 1000000000u +
+           (uint64_t)own.tv_nsec;
+}
+
 static bool takes_too_long(struct exchange *exchange)
 {
-    const struct reader *reader = exchange->reader;
-    const uint64_t now = confined_cpu_ns(&reader->child);
+    struct reader *reader = exchange->reader;
+    const uint64_t now = cpu_ns(reader);
 
     if (exchange->seen != *exchange->answered) {
         exchange->seen = *exchange->answered;
         exchange->cpu_ns = now;
     }
-    return now - exchange->cpu_ns > ANSWER_SECONDS * 1000000000ull;
+    return now - exchange->cpu_ns > ANSWER_SECONDS * 1000000000ull ||
+           confined_idles(&reader->child);
+}
+
+/* Returns why the child has to be ended, or READER_DONE: it may go on. */
+static enum reader_end look(struct exchange *exchange)
+{
+    const struct reader *reader = exchange->reader;
+    const uint64_t now = clock_now();
+
+    if (has_no_time(reader))
+        return READER_INTERRUPTED;
+    if (now < exchange->look_at)
+        return READER_DONE;
+    exchange->look_at = now + LOOK_MS * 1000000ull;
+    if (takes_too_long(exchange))
+        return READER_TIME;
+    return confined_resident(&reader->child) > RESIDENT_MAX ? READER_MEMORY : READER_DONE;
+}
+
+/* If the child has ended, receive will see that. */
+static enum reader_end send_whole(struct exchange *exchange, const void *bytes, size_t len)
+{
+    struct pollfd channel = {.fd = exchange->reader->child.channel, .events = POLLOUT};
+    enum reader_end end = READER_DONE;
+
+    for (size_t done = 0; end == READER_DONE && done < len;) {
+        const ssize_t n =
+            send(channel.fd, (const char *)bytes + done, len - done, MSG_NOSIGNAL | MSG_DONTWAIT);
+        if (n < 0 && errno != EAGAIN && errno != EINTR)
+            break;
+        if (n < 0) {
+            (void)poll(&channel, 1, LOOK_MS);
+            end = look(exchange);
+        }
+        done += n > 0 ? (size_t)n : 0;
+    }
+    return end;
 }
 
 /* Receives until all is answered. READER_DONE with exchange->done false: the child has ended. */
 static enum reader_end receive(struct exchange *exchange)
 {
     struct reader *reader = exchange->reader;
+    struct pollfd channel = {.fd = reader->child.channel, .events = POLLIN};
     unsigned char bytes[RECEIVE];
-    uint64_t look_at = clock_now() + LOOK_MS * 1000000ull;
 
     while (!exchange->done) {
-        struct pollfd channel = {.fd = reader->child.channel, .events = POLLIN};
-        int ready = poll(&channel, 1, LOOK_MS);
-        if (has_no_time(reader))
-            return READER_INTERRUPTED;
-        if (clock_now() >= look_at) {
-            if (takes_too_long(exchange))
-                return READER_TIME;
-            if (confined_resident(&reader->child) > RESIDENT_MAX)
-                return READER_MEMORY;
-            look_at = clock_now() + LOOK_MS * 1000000ull;
-        }
+        const int ready = poll(&channel, 1, LOOK_MS);
+        const enum reader_end end = look(exchange);
+        if (end != READER_DONE)
+            return end;
         if (ready <= 0)
             continue;
         ssize_t n = recv(reader->child.channel, bytes, sizeof bytes, MSG_DONTWAIT);
@@ -306,7 +334,7 @@ static enum reader_end receive(struct exchange *exchange)
         if (n <= 0)
             return READER_DONE;
         if (!reader_hear(exchange, bytes, (size_t)n))
-            return READER_WRONG;
+            return reader->bytes > READER_BYTES_MAX ? READER_MEMORY : READER_WRONG;
     }
     return READER_DONE;
 }
@@ -315,12 +343,17 @@ static enum reader_end ask_child(struct exchange *exchange, const void *bytes, s
 {
     struct reader *reader = exchange->reader;
     const struct channel_head head = {exchange->asked, (uint32_t)len};
-    enum reader_end end = start(reader);
+    enum reader_end end = reader->bytes > READER_BYTES_MAX ? READER_MEMORY : start(reader);
 
-    reader->interrupted = interruptions();
     if (end != READER_DONE)
         return end;
-    if (send_whole(reader, &head, sizeof head) && send_whole(reader, bytes, len))
+    reader->interrupted = interruptions();
+    exchange->cpu_ns = cpu_ns(reader);
+    exchange->look_at = clock_now() + LOOK_MS * 1000000ull;
+    end = send_whole(exchange, &head, sizeof head);
+    if (end == READER_DONE)
+        end = send_whole(exchange, bytes, len);
+    if (end == READER_DONE)
         end = receive(exchange);
     if (exchange->done && reader->in.len == 0)
         return READER_DONE;

@@ -14,6 +14,8 @@
 
 struct deadline;
 
+#define READER_BYTES_MAX (192ull << 20) /* bytes of all names and lines together */
+
 /* What the child's answers are given to; the texts live as long as the arena. */
 struct reader_client {
     void (*lines)(void *ctx, size_t number, const struct symbol_line *lines, size_t count);
@@ -28,7 +30,7 @@ enum reader_end {
     READER_DONE, /* it has answered */
     READER_CRASHED,
     READER_MEMORY,
-    READER_TIME,        /* too much for one answer, or for all */
+    READER_TIME,        /* it needs too much for one answer, or sleeps */
     READER_WRONG,       /* an answer is malformed */
     READER_INTERRUPTED, /* Ctrl-C, or the deadline */
     READER_NONE,        /* it could not be started */
@@ -46,10 +48,10 @@ struct reader {
     struct channel_buffer in;
     const char **texts;
     size_t text_count, text_capacity;
-    uint64_t text_bytes; /* of all that were received */
-    uint64_t asks;       /* files that were opened for it */
-    unsigned deaths;     /* of children that demangled */
-    uint64_t wasted_ns;  /* CPU time of children that ended without an answer */
+    uint64_t bytes;     /* of all texts and lines that were received */
+    uint64_t asks;      /* files that were opened for it */
+    unsigned deaths;    /* of children that demangled */
+    uint64_t wasted_ns; /* CPU time of children that ended without an answer */
 };
 
 /*
@@ -73,8 +75,9 @@ struct exchange {
     size_t count;     /* of answers that are due, also of earlier exchanges */
     size_t *answered; /* so far */
     bool done;
-    size_t seen;     /* answers at the last look at the child's time */
-    uint64_t cpu_ns; /* its CPU time then */
+    size_t seen;      /* answers at the last look at the child */
+    uint64_t cpu_ns;  /* CPU time, its own and the tool's, when an answer was last seen */
+    uint64_t look_at; /* when it is looked at again */
 };
 
 /* Takes what the child has sent. False: it is malformed. */

@@ -271,17 +271,24 @@ static void distrust(struct symbols *symbols, size_t module, enum reader_end end
     symbols->trusts[module].trust++;
 }
 
-/* The reader ended while it worked on an address: less is read of that module. */
+/*
+ * The reader ended while it worked on an address: less is read of that module. If nothing was read
+ * of it any more, the reader cannot work here at all.
+ */
 static bool go_on_without(struct question *question, enum reader_end end)
 {
     struct symbols *symbols = question->symbols;
+    const size_t last = question->count - 1; /* it may have ended after its last answer */
+    const size_t module =
+        question->list[question->answered < last ? question->answered : last].module;
 
-    if (end == READER_INTERRUPTED || end == READER_NONE) {
+    if (end == READER_INTERRUPTED || end == READER_NONE ||
+        symbols->trusts[module].trust == SYMBOLS_TRUST_NONE) {
         for (size_t i = question->answered; i < question->count; i++)
             symbols->modules[question->list[i].module].loss = loss_of(end);
         return false;
     }
-    distrust(symbols, question->list[question->answered].module, end);
+    distrust(symbols, module, end);
     for (size_t i = 0; i < symbols->module_count; i++)
         if (symbols->reader.wasted_ns > WASTED_NS &&
             symbols->trusts[i].trust == SYMBOLS_TRUST_ALL && symbols->trusts[i].lines)

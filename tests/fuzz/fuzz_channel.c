@@ -40,18 +40,21 @@ static int open_wanted(void *ctx, size_t module, const struct file_wanted *wante
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    static const struct reader_client client = {
-        .lines = take_lines, .state = take_state, .name = take_name, .opener = {open_wanted, NULL}};
+    static const struct reader_client clients[] = {
+        {.lines = take_lines, .state = take_state, .opener = {open_wanted, NULL}},
+        {.name = take_name},
+    };
+    const bool names = size && *data % 2;
     struct child_module modules[MODULES] = {{SYMBOLS_TRUST_ALL, true}};
     struct arena arena = {.chunks = NULL};
     struct reader reader = {.modules = modules,
                             .module_count = MODULES,
-                            .client = &client,
+                            .client = &clients[names],
                             .arena = &arena,
                             .child.channel = -1};
     size_t answered = 0;
     struct exchange exchange = {.reader = &reader,
-                                .asked = size && *data % 2 ? CHANNEL_NAMES : CHANNEL_ADDRESSES,
+                                .asked = names ? CHANNEL_NAMES : CHANNEL_ADDRESSES,
                                 .count = DUE,
                                 .answered = &answered};
 
