@@ -1,4 +1,5 @@
 #include "attach/deadline.h"
+#include "base/interruptions.h"
 
 #include <errno.h>
 #include <string.h>
@@ -20,6 +21,7 @@ fault_code deadline_start(struct deadline *deadline, uint64_t timeout,
     memset(deadline, 0, sizeof *deadline);
     deadline->at = clock_now() + timeout;
     deadline->interrupted = interrupted;
+    (void)interruptions_end_at(deadline->at);
     if (sigaction(SIGALRM, &action, NULL) ||
         timer_create(CLOCK_MONOTONIC, &event, &deadline->timer))
         return fault_set(fault, FAULT_INTERNAL, errno, "start the deadline timer", "SIGALRM");
@@ -34,6 +36,7 @@ void deadline_stop(struct deadline *deadline)
     if (deadline->armed)
         timer_delete(deadline->timer);
     deadline->armed = false;
+    (void)interruptions_end_at(UINT64_MAX);
 }
 
 bool deadline_passed(const struct deadline *deadline)

@@ -17,8 +17,8 @@ static const char debug_root[] = "/usr/lib/debug";
 
 struct search {
     const struct debugfile_query *query;
-    struct build_id id; /* len 0: the module has none */
-    bool linked;
+    struct build_id id;    /* len 0: the module has none */
+    bool linked, unsummed; /* unsummed: a checksum was not computed */
     char link[NAME_MAX + 1];
     uint32_t checksum;
     int root;
@@ -71,7 +71,8 @@ static struct checksum {
 } checksums[CHECKSUMS_KEPT];
 static size_t checksums_made;
 
-static struct allowance summed = {DEBUGFILE_RUN_MAX, DEBUGFILE_PER_SECOND, 0, 0};
+static struct allowance summed = {
+    .max = DEBUGFILE_RUN_MAX, .per_second = DEBUGFILE_PER_SECOND, .small = DEBUGFILE_SMALL};
 
 static bool is_same_content(const struct stat *a, const struct stat *b)
 {
@@ -91,7 +92,7 @@ static bool compute_checksum(int fd, uint64_t size, uint32_t *value)
         return false;
     for (uint64_t done = 0; done < size;) {
         size_t n = size - done < CHECKSUM_BLOCK ? (size_t)(size - done) : CHECKSUM_BLOCK;
-        if (interruptions() != begun || !file_read(fd, done, block, n))
+        if (interruptions_ended(begun) || !file_read(fd, done, block, n))
             return false;
         *value = lzma_crc32(block, n, *value);
         done += n;
@@ -109,16 +110,19 @@ static bool is_long_unchanged(const struct stat *st)
            UNCHANGED_NS;
 }
 
-static bool checksum_agrees(int fd, const struct stat *st, uint32_t wanted)
+static bool checksum_agrees(struct search *search, int fd, const struct stat *st)
 {
+    const uint32_t wanted = search->checksum;
     struct checksum *kept;
     uint32_t value;
 
     for (size_t i = 0; i < CHECKSUMS_KEPT; i++)
         if (checksums[i].made && is_same_content(&checksums[i].of, st))
             return checksums[i].value == wanted;
-    if (!compute_checksum(fd, (uint64_t)st->st_size, &value))
+    if (!compute_checksum(fd, (uint64_t)st->st_size, &value)) {
+        search->unsummed = true;
         return false;
+    }
     kept = &checksums[checksums_made++ % CHECKSUMS_KEPT];
     *kept = (struct checksum){is_long_unchanged(st), *st, value};
     return value == wanted;
@@ -132,7 +136,7 @@ static bool is_module_itself(const struct search *search, const struct stat *st)
            module.st_dev == st->st_dev && module.st_ino == st->st_ino;
 }
 
-static bool matches_module(const struct search *search, int fd, enum debugfile_way way)
+static bool matches_module(struct search *search, int fd, enum debugfile_way way)
 {
     struct build_id id;
     struct stat st;
@@ -143,7 +147,7 @@ static bool matches_module(const struct search *search, int fd, enum debugfile_w
         return false;
     if (search->id.len && debugfile_build_id(fd, &id))
         return id.len == search->id.len && memcmp(id.bytes, search->id.bytes, id.len) == 0;
-    return way == DEBUGFILE_LINK && checksum_agrees(fd, &st, search->checksum);
+    return way == DEBUGFILE_LINK && checksum_agrees(search, fd, &st);
 }
 
 /* True if the file at out->path is the debug file of the module. */
@@ -218,5 +222,5 @@ int debugfile_open(const struct debugfile_query *query, struct debugfile *out)
         return 0;
     if (query->target && target_has_own_root(query->target) && search_root(&search, NULL, true))
         return 0;
-    return -ENOENT;
+    return search.unsummed ? -EDQUOT : -ENOENT;
 }

@@ -12,9 +12,11 @@
 enum {
     DEBUGFILE_LINK_MAX = 4 << 10,     /* bytes of .gnu_debuglink */
     DEBUGFILE_CHECKSUM_MAX = 1 << 30, /* bytes of a file whose checksum is computed: about 1 s */
-    DEBUGFILE_RUN_MAX = 3 << 29,      /* of all the files of a run of the tool */
-    DEBUGFILE_PER_SECOND = 16 << 20,  /* by which it is renewed */
+    DEBUGFILE_SMALL = 8 << 20,        /* a file that large files leave something to */
+    DEBUGFILE_PER_SECOND = 16 << 20,  /* by which the bytes of a run are renewed */
 };
+
+#define DEBUGFILE_RUN_MAX (2ull << 30) /* bytes of all the files of a run of the tool */
 
 enum debugfile_way { DEBUGFILE_BUILD_ID, DEBUGFILE_LINK };
 
@@ -38,7 +40,8 @@ struct debugfile_query {
  * below /usr/lib/debug; then in /usr/lib/debug of the tool's own root. The file
  * found has the module's build-id or, if one of the two has none, the checksum
  * in .gnu_debuglink, which is computed once for a file. Opens only regular files, and never the
- * module itself. Returns 0 or -errno; -ENOENT: there is none.
+ * module itself. Returns 0 or -errno; -ENOENT: there is none; -EDQUOT: the checksum of a file with
+ * its name was not computed, as it would be too much for one run (base/allowance.h) or too late.
  */
 int debugfile_open(const struct debugfile_query *query, struct debugfile *out);
 

@@ -12,7 +12,8 @@
 
 enum { BLOCK = 64 << 10, SECONDS_MAX = 10 };
 
-static struct allowance unpacked = {MINIDEBUG_RUN_MAX, MINIDEBUG_PER_SECOND, 0, 0};
+static struct allowance unpacked = {
+    .max = MINIDEBUG_RUN_MAX, .per_second = MINIDEBUG_PER_SECOND, .small = MINIDEBUG_SMALL};
 
 static int decoder_error(lzma_ret rc)
 {
@@ -87,11 +88,11 @@ static void unpack_confined(void *ctx)
  */
 static int unpack_apart(const struct packed *packed, int to)
 {
-    const uint64_t left = allowance_left(&unpacked);
+    const uint64_t share = allowance_share(&unpacked);
     const struct confined_work work = {
         .memory = MINIDEBUG_DECODER_MAX + (4 << 20),
         .out = to,
-        .out_max = left < MINIDEBUG_UNPACKED_MAX ? left : MINIDEBUG_UNPACKED_MAX,
+        .out_max = share < MINIDEBUG_UNPACKED_MAX ? share : MINIDEBUG_UNPACKED_MAX,
         .serve = unpack_confined,
         .ctx = (void *)(uintptr_t)packed,
     };
@@ -106,6 +107,8 @@ static int unpack_apart(const struct packed *packed, int to)
     (void)confined_stop(&child);
     if (fstat(to, &st) == 0)
         (void)allowance_take(&unpacked, (uint64_t)st.st_size);
+    if (!rc && answer == -EFBIG && share < MINIDEBUG_UNPACKED_MAX)
+        return -EDQUOT;
     return rc ? rc : answer > 0 ? -EBADMSG : answer;
 }
 

@@ -304,7 +304,7 @@ int confined_receive(struct confined *child, void *answer, size_t len, uint64_t 
 
     for (size_t done = 0; done < len;) {
         const int ready = poll(&channel, 1, LOOK_MS);
-        if (interruptions() != begun)
+        if (interruptions_ended(begun))
             return -EINTR;
         if (confined_cpu_ns(child) > cpu_max || (ready == 0 && confined_idles(child)))
             return -ETIME;

@@ -51,8 +51,9 @@ struct confined_work {
 int confined_start(struct confined *child, const struct confined_work *work);
 
 /*
- * Receives one answer of len bytes. Returns 0, -EINTR (a signal to end came meanwhile), -ETIME (the
- * child has used cpu_max ns, or idles), or -EBADMSG: it has ended without an answer.
+ * Receives one answer of len bytes. Returns 0, -EINTR (a signal to end came meanwhile, or the
+ * deadline), -ETIME (the child has used cpu_max ns, or idles), or -EBADMSG: it has ended without
+ * an answer.
  */
 int confined_receive(struct confined *child, void *answer, size_t len, uint64_t cpu_max);
 

@@ -2,6 +2,7 @@
  * Separate debug files: by build-id and by name, in a root of the test's own. Without a target the
  * root is the tool's: a recorded /proc has a root that is a directory of the test.
  */
+#include "base/interruptions.h"
 #include "check.h"
 #include "elf/debugfile.h"
 #include "elf_file.h"
@@ -244,7 +245,19 @@ static void test_sparse(void)
     uint32_t checksum = put_debug("opt/app/lib.debug", 0, 'g');
 
     CHECK(truncate(tree_name(&tree, "root/opt/app/lib.debug", path), (off_t)1 << 40) == 0);
-    CHECK(look(0, "lib.debug", checksum) == -ENOENT);
+    CHECK(look(0, "lib.debug", checksum) == -EDQUOT);
+    take_away("opt/app/lib.debug");
+}
+
+/* A checksum ends with the time of what it is part of, and is made when there is time again. */
+static void test_no_time(void)
+{
+    uint32_t checksum = put_debug("opt/app/lib.debug", 0, 't');
+
+    CHECK(interruptions_end_at(1) == UINT64_MAX);
+    CHECK(look(0, "lib.debug", checksum) == -EDQUOT);
+    CHECK(interruptions_end_at(UINT64_MAX) == 1);
+    CHECK(look(0, "lib.debug", checksum) == 0);
     take_away("opt/app/lib.debug");
 }
 
@@ -305,6 +318,7 @@ int main(void)
         test_link_cut();
         test_hostile_places();
         test_sparse();
+        test_no_time();
         test_itself();
         test_no_target();
     }
