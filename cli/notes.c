@@ -60,6 +60,7 @@ static void print_unread(const struct symbols_coverage *coverage)
         [SYMBOLS_LOSS_TIME] = "it needs too much time",
         [SYMBOLS_LOSS_INTERRUPTED] = "there was no time left",
         [SYMBOLS_LOSS_NO_READER] = "no process could be started to read it",
+        [SYMBOLS_LOSS_WORK] = "its debug file would take too long to check or to unpack",
     };
     char clean[256];
 
@@ -73,7 +74,10 @@ static void print_missing(const struct run_note *note)
     const struct symbols_coverage *coverage = note->coverage;
     char module[256], path[256];
 
-    if (note->kind == NOTE_NAMES_MISSING)
+    if (!coverage)
+        message("%llu more module%s", (unsigned long long)note->count,
+                note->count == 1 ? " lacks names" : "s lack names");
+    else if (note->kind == NOTE_NAMES_MISSING)
         print_missing_names(coverage);
     else if (note->kind == NOTE_NAMES_UNREAD)
         print_unread(coverage);

@@ -33,7 +33,7 @@ enum run_note_kind {
     NOTE_PROFILE_NO_MAPS,   /* it has no MAPPED_LIBRARIES */
     NOTE_PROFILE_EMPTY,     /* it has no sample; count: the period in bytes, 0: unknown */
     NOTE_NAMES_MISSING,     /* coverage: of one module */
-    NOTE_NAMES_UNREAD,      /* coverage: of one module, with a loss */
+    NOTE_NAMES_UNREAD,      /* coverage: of one module, with a loss; NULL: count more lack names */
     NOTE_SPLIT_MISSING,     /* coverage: of one module */
     NOTE_PERF_MAP_UNUSED,   /* count: an errno */
     NOTE_STACKS_TRUNCATED,  /* count stacks are as deep as jemalloc keeps them */

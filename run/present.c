@@ -16,7 +16,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { MODULES_REPORTED = 5, SLOW_NS = 1000000000 };
+enum { MISSING_REPORTED = 5, UNREAD_REPORTED = 20, SLOW_NS = 1000000000 };
 
 void presentation_free(struct presentation *presentation)
 {
@@ -119,18 +119,22 @@ static void report_split(const struct presentation *presentation, const struct s
 static void report_coverage(const struct presentation *presentation, const struct symbols *symbols)
 {
     struct symbols_coverage coverage;
-    struct run_note note = {.coverage = &coverage};
-    unsigned reported = 0;
+    unsigned missing = 0, unread = 0;
+    uint64_t more = 0;
 
-    for (size_t i = 0; reported < MODULES_REPORTED && symbols_coverage(symbols, i, &coverage);
-         i++) {
-        note.kind = coverage.loss ? NOTE_NAMES_UNREAD : NOTE_NAMES_MISSING;
+    for (size_t i = 0; symbols_coverage(symbols, i, &coverage); i++) {
+        const struct run_note note = {
+            .kind = coverage.loss ? NOTE_NAMES_UNREAD : NOTE_NAMES_MISSING, .coverage = &coverage};
         if (!coverage.loss && (coverage.with_function >= coverage.addresses ||
                                (coverage.path && strstr(coverage.path, "libjemalloc"))))
             continue;
-        report_note(presentation, &note);
-        reported++;
+        if (coverage.loss ? unread++ < UNREAD_REPORTED : missing++ < MISSING_REPORTED)
+            report_note(presentation, &note);
+        else
+            more++;
     }
+    if (more)
+        report_note(presentation, &(struct run_note){.kind = NOTE_NAMES_UNREAD, .count = more});
 }
 
 static void report_oddities(const struct presentation *presentation,

@@ -84,16 +84,36 @@ class DebugBombsTest(lib.TestCase):
         data = self.plain + bytes(UNPACKED - len(self.plain))
         return self.put_modules(".gnu_debugdata", lzma.compress(data, preset=1))
 
+    def put_honest(self, archive):
+        """Writes a module whose only function is named by its own debug file, of usual size:
+        a separate one, or one in the module."""
+        name = "archived" if archive else "linked"
+        full, debug, module = (self.path(name + end) for end in (".full", ".debug", ".so"))
+        with open(self.path("honest.c"), "w") as file:
+            file.write("static int __attribute__((used)) honest_%s(int x) { return x + 1; }\n"
+                       % name)
+        run("cc", "-g", "-shared", "-fPIC", "-nostdlib", "-Wl,--build-id=none", "-o", full,
+            self.path("honest.c"))
+        run("objcopy", "--only-keep-debug", full, debug)
+        if archive:
+            with open(debug, "rb") as file, open(self.path("section"), "wb") as packed:
+                packed.write(lzma.compress(file.read()))
+            run("objcopy", "-S", "--add-section", ".gnu_debugdata=" + self.path("section"), full,
+                module)
+        else:
+            run("objcopy", "-S", "--add-gnu-debuglink=" + debug, full, module)
+        return module
+
     def put_profile(self, paths):
         """Writes a profile with a stack in each of the modules."""
         start = int(re.search(r"LOAD +0x(\w+) .* R E ", subprocess.run(
             ["readelf", "-lW", self.path("plain.so")], check=True, capture_output=True,
             text=True).stdout)[1], 16)
-        bases = [BASE + i * APART + start for i in range(MODULES)]
+        bases = [BASE + i * APART + start for i in range(len(paths))]
         with open(self.path("x.heap"), "w") as file:
-            file.write("heap_v2/524288\n  t*: %d: %d [0: 0]\n" % (MODULES, 1000 * MODULES))
+            file.write("heap_v2/524288\n  t*: %d: %d [0: 0]\n" % (len(paths), 1000 * len(paths)))
             for base in bases:
-                file.write("@ 0x%x\n  t*: 1: 1000 [0: 0]\n" % (base + 0x100))
+                file.write("@ 0x%x\n  t*: 1: 1000 [0: 0]\n" % (base + 8))
             file.write("\nMAPPED_LIBRARIES:\n")
             for i, (base, path) in enumerate(zip(bases, paths, strict=True)):
                 file.write("%x-%x r-xp %08x 08:01 %d %s\n" % (base, base + 0x1000, start, i + 1,
@@ -132,6 +152,13 @@ class DebugBombsTest(lib.TestCase):
             watcher.join()
         return lib.Result(words, process.returncode, out, err.decode(), 0), *seen
 
+    def assert_told(self, result, honest):
+        """The honest module has its name, and those that were not read to their end are named."""
+        self.assertIn(honest, result.out)
+        self.assertRegex(result.err, r"lib\d\d\.so: the rest of its names is not shown: its debug "
+                                     r"file would take too long to check or to unpack")
+        self.assertRegex(result.err, r"\d+ more modules lack names")
+
     def start(self, paths):
         """A process that has mapped them all."""
         with open(self.path("program.c"), "w") as file:
@@ -166,9 +193,11 @@ class DebugBombsTest(lib.TestCase):
             with open(self.path("giant.d%04d" % i), "wb") as file:
                 file.write(self.plain)
                 file.truncate(GIANT // 2)
+        paths.append(self.put_honest(archive=False))
         result, _, read, _ = self.watched("report", self.put_profile(paths))
         self.assert_ran(result)
         self.assertLess(read, 3 * GIANT)
+        self.assert_told(result, b"honest_linked")
 
     def test_ctrl_c(self):
         """One signal ends the checksum."""
@@ -183,8 +212,10 @@ class DebugBombsTest(lib.TestCase):
         self.skipTest("the checksum was always made before the signal")
 
     def test_archives(self):
-        result, files, _, written = self.watched("report", self.put_profile(self.put_archives()))
-        self.assertIn(b"60 stacks", self.assert_ran(result).out)
+        paths = [*self.put_archives(), self.put_honest(archive=True)]
+        result, files, _, written = self.watched("report", self.put_profile(paths))
+        self.assertIn(b"61 stacks", self.assert_ran(result).out)
+        self.assert_told(result, b"honest_archived")
         self.assertGreaterEqual(written, UNPACKED)
         self.assertLess(files, FILES_MAX)
         self.assertLess(written, FILES_MAX)

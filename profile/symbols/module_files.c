@@ -90,16 +90,16 @@ static int open_debug(const struct symbols_options *options, const char *path, i
     struct debugfile_query query = {
         .target = options->target, .path = path, .fd = module, .id = id->len ? id : NULL};
     AUTO_FREE struct debugfile *debugfile = calloc(1, sizeof *debugfile);
-    int fd = open_in_dirs(options, id);
+    int fd = open_in_dirs(options, id), rc;
 
     if (fd >= 0 || !debugfile)
         return fd;
-    if (debugfile_open(&query, debugfile) == 0) {
-        if (found)
-            *found = strdup(debugfile->path);
-        return debugfile->fd;
-    }
-    return options->debuginfod && id->len ? with_id(debuginfod_open(id), id) : -ENOENT;
+    rc = debugfile_open(&query, debugfile);
+    if (rc)
+        return options->debuginfod && id->len ? with_id(debuginfod_open(id), id) : rc;
+    if (found)
+        *found = strdup(debugfile->path);
+    return debugfile->fd;
 }
 
 /* dwz's name is a path relative to the file that refers to it, or to the root. */

@@ -1,4 +1,6 @@
 #include "profile/symbols/symbols.h"
+#include "attach/deadline.h"
+#include "base/interruptions.h"
 #include "base/list.h"
 #include "base/search.h"
 #include "base/table.h"
@@ -218,10 +220,14 @@ static int open_wanted(void *ctx, size_t number, const struct file_wanted *wante
 {
     const struct question *question = ctx;
     struct known_module *module = &question->symbols->modules[number];
+    int fd;
 
-    return module->opened && !module->lack ? module_files_want(&module->files, module->path,
-                                                               &question->symbols->options, wanted)
-                                           : -ENOENT;
+    if (!module->opened || module->lack)
+        return -ENOENT;
+    fd = module_files_want(&module->files, module->path, &question->symbols->options, wanted);
+    if (fd == -EDQUOT || fd == -EFBIG || fd == -ETIME)
+        module->loss = SYMBOLS_LOSS_WORK;
+    return fd;
 }
 
 static void take_lines(void *ctx, size_t number, const struct symbol_line *lines, size_t count)
@@ -341,6 +347,8 @@ static uint32_t answer_place(struct symbols *symbols, uint64_t address, bool *fr
 
 void symbols_ask(struct symbols *symbols, const uint64_t *addresses, size_t count)
 {
+    const struct deadline *deadline = symbols->options.deadline;
+    const uint64_t former = deadline ? interruptions_end_at(deadline->at) : 0;
     struct question question = {.symbols = symbols};
     AUTO_FREE struct channel_address *list = reallocarray(NULL, count + 1, sizeof *list);
     AUTO_FREE uint32_t *places = reallocarray(NULL, count + 1, sizeof *places);
@@ -364,6 +372,8 @@ void symbols_ask(struct symbols *symbols, const uint64_t *addresses, size_t coun
     question.places = places;
     if (question.count)
         ask_reader(&question);
+    if (deadline)
+        (void)interruptions_end_at(former);
 }
 
 size_t symbols_lines(struct symbols *symbols, uint64_t address, const struct symbol_line **lines)

@@ -153,6 +153,7 @@ enum symbols_loss {
     SYMBOLS_LOSS_TIME,        /* and too much time */
     SYMBOLS_LOSS_INTERRUPTED, /* Ctrl-C, or the deadline */
     SYMBOLS_LOSS_NO_READER,   /* no child process could be started */
+    SYMBOLS_LOSS_WORK,        /* a debug file exceeds a limit of checksums or of unpacking */
 };
 
 /* The results for the distinct addresses of one module. */
