@@ -5,11 +5,13 @@
 #include "cli/options_check.h"
 #include "cli/output/exposition.h"
 #include "cli/output/lines.h"
+#include "host/task.h"
 #include "run/interrupt.h"
 #include "run/output.h"
 
 #include <errno.h>
 #include <limits.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -19,8 +21,20 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 
-/* AHEAD_MAX: workers ahead of the first one not yet printed; each has two files open. */
-enum { PARALLEL_DEFAULT = 4, AHEAD_MAX = 64, FILES_WANTED = 65536 };
+/*
+ * AHEAD_MAX: workers ahead of the first one not yet printed; each has FILES_EACH files open.
+ * AHEAD_MIN where few files may be open. FILES_OTHER: all but those and a pidfd for each target.
+ */
+enum {
+    PARALLEL_DEFAULT = 4,
+    AHEAD_MIN = 64,
+    AHEAD_MAX = 512,
+    FILES_EACH = 2,
+    FILES_OTHER = 64,
+    FILES_WANTED = 65536,
+    LOOK_NS = 100000000,
+    LOOKS_IDLE = 4
+};
 
 enum progress { WAITING, RUNNING, ENDED, PRINTED };
 
@@ -28,6 +42,9 @@ struct worker {
     enum progress progress;
     pid_t pid;
     int out, err;    /* memory files with its output */
+    uint64_t ticks;  /* of CPU time, at the last look */
+    int idle;        /* looks at which these were the same */
+    size_t stalled;  /* 1: for so long that it keeps no slot */
     int code;        /* its exit code, once it has ended */
     int signal;      /* the signal that ended it; 0: none */
     int start_errno; /* why it could not be started; 0: it was */
@@ -39,7 +56,10 @@ struct several {
     struct targets targets;
     struct worker *workers; /* one for each target */
     size_t parallel;        /* workers that run at once, at most */
+    size_t ahead;           /* see AHEAD_MAX */
     size_t started, printed, running;
+    size_t stalled; /* of those that run */
+    struct procfs proc;
     int passed_on;             /* interruptions passed on to the workers */
     int stdout_errno;          /* of the first failed write */
     struct exposition metrics; /* with --prometheus: of all workers, printed at the end */
@@ -106,8 +126,39 @@ static void start_worker(struct several *several, size_t index)
 static void start_workers(struct several *several)
 {
     while (!*interrupt_flag() && several->started < several->targets.count &&
-           several->running < several->parallel && several->started - several->printed < AHEAD_MAX)
+           several->running - several->stalled < several->parallel &&
+           several->started - several->printed < several->ahead)
         start_worker(several, several->started);
+}
+
+/*
+ * A worker that has used no CPU time for LOOKS_IDLE looks has stalled: it waits for its target,
+ * which can keep it until the deadline, and must not keep a slot from the others. A verb with a
+ * duration waits by itself.
+ */
+static void look_at_idle(struct several *several, struct worker *worker)
+{
+    struct proc_stat stat;
+
+    if (several->verb->takes & TAKES_DURATION || process_stat(&several->proc, worker->pid, &stat))
+        return;
+    worker->idle = stat.cpu_ticks == worker->ticks ? worker->idle + 1 : 0;
+    worker->ticks = stat.cpu_ticks;
+    several->stalled += (worker->idle >= LOOKS_IDLE) - worker->stalled;
+    worker->stalled = worker->idle >= LOOKS_IDLE;
+}
+
+/* Waits for a signal, or, if others are to be started, for the next look. */
+static void wait_for_workers(struct several *several)
+{
+    const bool looks = several->started < several->targets.count && !*interrupt_flag();
+    const struct timespec look = {.tv_nsec = LOOK_NS};
+
+    if (ppoll(NULL, 0, looks ? &look : NULL, &several->former))
+        return;
+    for (size_t i = several->printed; i < several->started; i++)
+        if (several->workers[i].progress == RUNNING)
+            look_at_idle(several, &several->workers[i]);
 }
 
 /* Passes on each interruption: the workers count them and decide when to exit at once. */
@@ -130,6 +181,8 @@ static void collect_workers(struct several *several)
         worker->code = WIFEXITED(status) ? WEXITSTATUS(status) : EXIT_INTERNAL;
         worker->progress = ENDED;
         several->running--;
+        several->stalled -= worker->stalled;
+        worker->stalled = 0;
     }
 }
 
@@ -288,7 +341,7 @@ static void print_summary(const struct several *several)
 
 static void ignore_signal(int signo)
 {
-    (void)signo; /* SIGCHLD only has to interrupt sigsuspend(2) */
+    (void)signo; /* SIGCHLD only has to interrupt ppoll(2) */
 }
 
 /* Each target has an open pidfd, and the default limit is often 1,024. */
@@ -302,6 +355,19 @@ static void raise_file_limit(void)
         return;
     limit.rlim_cur = limit.rlim_max < FILES_WANTED ? limit.rlim_max : FILES_WANTED;
     (void)setrlimit(RLIMIT_NOFILE, &limit);
+}
+
+/* One that stalls should keep nobody behind it. */
+static size_t choose_ahead(const struct several *several)
+{
+    const size_t taken = several->targets.count + FILES_OTHER;
+    struct rlimit limit;
+    size_t ahead;
+
+    if (getrlimit(RLIMIT_NOFILE, &limit) || limit.rlim_cur < taken)
+        return AHEAD_MIN;
+    ahead = ((size_t)limit.rlim_cur - taken) / FILES_EACH;
+    return ahead < AHEAD_MIN ? AHEAD_MIN : ahead > AHEAD_MAX ? AHEAD_MAX : ahead;
 }
 
 static void prepare_signals(struct several *several)
@@ -323,7 +389,7 @@ static bool all_printed(const struct several *several)
     return all_started && several->printed == several->started;
 }
 
-/* Signals are delivered only in sigsuspend(), so none is lost between a check and the wait. */
+/* Signals are delivered only in ppoll(), so none is lost between a check and the wait. */
 static void several_step(struct several *several)
 {
     sigprocmask(SIG_BLOCK, &several->waited, &several->former);
@@ -331,7 +397,7 @@ static void several_step(struct several *several)
     pass_on_interruptions(several);
     collect_workers(several);
     if (several->running && several->workers[several->printed].progress == RUNNING)
-        sigsuspend(&several->former);
+        wait_for_workers(several);
     sigprocmask(SIG_SETMASK, &several->former, NULL);
     print_in_order(several);
 }
@@ -363,7 +429,10 @@ static int run_workers(struct several *several)
     }
     for (size_t i = 0; i < several->targets.count; i++)
         several->workers[i].out = several->workers[i].err = -1;
+    several->ahead = choose_ahead(several);
     prepare_signals(several);
+    if (procfs_open(&several->proc, "/proc"))
+        several->proc.dirfd = -1;
     interrupt_patience(INT_MAX, NULL); /* the workers decide when to exit at once */
     while (!all_printed(several))
         several_step(several);
@@ -371,6 +440,7 @@ static int run_workers(struct several *several)
     int code = worst_code(several);
     if (!several->options->quiet)
         print_summary(several);
+    procfs_close(&several->proc);
     free(several->workers);
     exposition_free(&several->metrics);
     return code;

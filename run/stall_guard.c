@@ -12,7 +12,7 @@
 #include <sys/syscall.h>
 
 enum {
-    GRACE_NS = 1000000000,
+    GRACE_NS = 600000000,
     LOOK_NS = 200000000,
     LOOKS = 25,
     LOOKS_STOPPED = 10,
@@ -77,11 +77,15 @@ static bool sleep_until(struct stall_guard *stall_guard, uint64_t at)
     return rc == 0;
 }
 
-static fault_code fault_of_case(const struct stall_guard_case *what)
+static fault_code fault_of_case(const struct stall_guard *stall_guard)
 {
+    const struct stall_guard_case *what = &stall_guard->what;
+
     if (what->frozen)
         return FAULT_NO_ANSWER_FROZEN;
-    return what->tid && *what->tid ? FAULT_NO_ANSWER_HELD : FAULT_NO_ANSWER;
+    if (what->tid && *what->tid)
+        return FAULT_NO_ANSWER_HELD;
+    return clock_now() < stall_guard->at ? FAULT_INTERRUPTED : FAULT_NO_ANSWER;
 }
 
 static _Noreturn void give_up(const struct stall_guard *stall_guard, long nr)
@@ -89,34 +93,50 @@ static _Noreturn void give_up(const struct stall_guard *stall_guard, long nr)
     const struct stall_guard_case *what = &stall_guard->what;
     struct fault fault = {0};
 
-    fault_set(&fault, fault_of_case(what), ETIMEDOUT, "read", "%s",
+    fault_set(&fault, fault_of_case(stall_guard), ETIMEDOUT, "read", "%s",
               syscall_name(nr) ? syscall_name(nr) : "a system call");
     _exit(what->stalled(what->ctx, &fault));
 }
 
 /* Returns in how many checks the call must have been the same; 0: it may last. */
-static int looks_enough(const struct stall_guard *stall_guard)
+static int looks_enough(const struct stall_guard *stall_guard, int same)
 {
     const struct stall_guard_case *what = &stall_guard->what;
+    const uint64_t now = clock_now(), at = stall_guard->at;
 
     if (what->frozen || (what->held && *what->held))
         return LOOKS_STOPPED;
-    return clock_now() >= stall_guard->at ? LOOKS : 0;
+    if (now >= at) /* a call that began before the deadline is late as it is */
+        return now - at < (uint64_t)same * LOOK_NS ? LOOKS_STOPPED : LOOKS;
+    return *interrupt_flag() ? LOOKS : 0;
+}
+
+/*
+ * The kernel gives a signal to the watched thread, which does not take it in such a call. A
+ * change of the own mask makes it look for signals that this thread may take.
+ */
+static void take_signals(void)
+{
+    sigset_t all, mask;
+
+    sigfillset(&all);
+    pthread_sigmask(SIG_BLOCK, &all, &mask);
+    pthread_sigmask(SIG_SETMASK, &mask, NULL);
 }
 
 static void *guard_main(void *arg)
 {
     struct stall_guard *stall_guard = arg;
     char before[256] = "", now[256] = "";
-    uint64_t at = stall_guard->what.held ? clock_now() + LOOK_NS : stall_guard->at;
+    int same = 0;
 
     cpu_pin_end(&stall_guard->pin);
-    for (int same = 0; !sleep_until(stall_guard, at); at = clock_now() + LOOK_NS) {
-        int enough = looks_enough(stall_guard);
-        now[0] = '\0';
-        if (enough)
-            read_call(stall_guard, now, sizeof now);
+    while (!sleep_until(stall_guard, clock_now() + LOOK_NS)) {
+        read_call(stall_guard, now, sizeof now);
         same = now[0] && strcmp(now, before) == 0 ? same + 1 : 0;
+        if (same)
+            take_signals();
+        int enough = looks_enough(stall_guard, same);
         if (enough && same >= enough)
             give_up(stall_guard, strtol(now, NULL, 10));
         memcpy(before, now, sizeof before);

@@ -3,11 +3,11 @@
  *
  * A page or a file of the target may come from a process that does not answer:
  * userfaultfd(2), a FUSE or NFS server. A read of it waits in the kernel, and
- * only SIGKILL ends that wait. After the deadline, and while a thread of the
- * target is stopped, a separate thread checks whether the watched thread is in
- * one such call for seconds, uninterruptibly; if so, it reports that and ends
- * the process. Long computations and waiting
- * for the reader of the output are not ended.
+ * only SIGKILL ends that wait. After the deadline, after Ctrl-C, and while a
+ * thread of the target is stopped, a separate thread checks whether the watched
+ * thread is in one such call for seconds, uninterruptibly; if so, it reports
+ * that and ends the process. Long computations and waiting for the reader of the
+ * output are not ended.
  */
 #pragma once
 
@@ -38,7 +38,7 @@ struct stall_guard {
     pthread_t thread;
     sem_t stop;
     bool started;
-    uint64_t at;           /* CLOCK_MONOTONIC ns: start of the checks */
+    uint64_t at;           /* CLOCK_MONOTONIC ns: when a call may not last any longer */
     _Atomic pid_t watched; /* the thread that reads */
     struct stall_guard_case what;
 };

@@ -135,6 +135,45 @@ class Stuck(hostile.TestCase):
             self.assertTrue(os.path.exists(self.path("%d.heap" % pid)))
         self.assert_none_left()
 
+    def run_beside(self, *words):
+        """Runs the tool on all by their pids; returns those that wait for a stuck process at the
+        moment when the last one is done, whose file then exists."""
+        tool = self.process([lib.TOOL, *words, *map(str, self.pids)], stdin=subprocess.DEVNULL,
+                            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+                            env=lib.tool_environment())
+        last = self.path("%d.heap" % self.pids[-1])
+        self.assertTrue(lib.wait_until(lambda: os.path.exists(last) or tool.poll() is not None))
+        return [pid for pid in children(tool.pid) if lib.state_of(pid) == "D"]
+
+    def test_slots(self):
+        """More stuck processes than are worked on at once: those behind them do not wait."""
+        self.start_all(6)
+        self.pids = [self.others[0], *self.stuck, self.others[1]]
+        waiting = self.run_beside("dump", "--timeout", "60s", "-o", self.path("%p.heap"))
+        self.assertEqual(len(waiting), len(self.stuck))
+
+    def test_interrupted_alone(self):
+        """Ctrl-C once ends a read that would last until the deadline."""
+        self.start("data")
+        tool = self.process([lib.TOOL, "status", "--timeout", "1h", str(self.stuck[0])],
+                            stderr=subprocess.PIPE, env=lib.tool_environment())
+        self.assertTrue(lib.wait_until(lambda: lib.state_of(tool.pid) == "D"))
+        tool.send_signal(signal.SIGINT)
+        self.assertTrue(lib.wait_until(lambda: tool.poll() is not None))
+        self.assertEqual(tool.returncode, INTERRUPTED, tool.stderr.read())
+
+    def test_by_pid(self):
+        """Each stuck process that is named by its pid has its own answer."""
+        self.start_all(6)
+        result = self.assert_bounded(run_bounded("status", "--json", "--timeout", "2s",
+                                                 *self.stuck, *self.others))
+        self.assertEqual(result.code, lib.NO_SAFE_MOMENT, result)
+        answers = self.json_objects(result.out)
+        codes = {answer["error"]["pid"]: answer["error"]["code"]
+                 for answer in answers if "error" in answer}
+        self.assertEqual(codes, dict.fromkeys(self.stuck, "no_answer"))
+        self.assertEqual(len(answers), len(self.stuck) + len(self.others))
+
     def test_none_answers(self):
         """If all that match are stuck, the reason is the fault."""
         self.start("data")
