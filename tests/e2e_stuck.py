@@ -15,6 +15,7 @@ from hostile import run_bounded
 
 LONG = "JEATTACH_LONG" in os.environ
 CROWD, CROWD_STUCK = (5000, 20) if LONG else (60, 4)
+POLLS = 20 if LONG else 4
 PR_SET_CHILD_SUBREAPER = 36
 INTERRUPTED = 130
 PROCESSES = (56, 57, 58, 435)  # clone, fork, vfork, clone3
@@ -151,6 +152,42 @@ class Stuck(hostile.TestCase):
         self.pids = [self.others[0], *self.stuck, self.others[1]]
         waiting = self.run_beside("dump", "--timeout", "60s", "-o", self.path("%p.heap"))
         self.assertEqual(len(waiting), len(self.stuck))
+
+    def assert_nothing_kept(self, tool):
+        """Looks at `watch` while it looks again and again at a stuck process. A worker is given
+        up at each look: its descriptors and its zombie must go before the next one."""
+        open_files = {}  # by the worker that waits: of the tool
+
+        def look():
+            now = children(tool.pid)
+            self.assertLess(len(now), 4, now)
+            if len(now) == 1 and lib.state_of(now[0]) == "D":
+                count = len(os.listdir("/proc/%d/fd" % tool.pid))
+                open_files[now[0]] = min(count, open_files.get(now[0], count))
+            return len(open_files) > POLLS or tool.poll() is not None
+
+        self.assertTrue(lib.wait_until(look, 20 * POLLS))
+        self.assertIsNone(tool.poll())
+        counts = open_files.values()  # one differs where a second worker has worked
+        self.assertLess(max(counts) - min(counts), POLLS // 2 + 1, open_files)
+
+    def test_watch(self):
+        """It waits for the next process of a name, which a stuck one has, too: that one is looked
+        at each second, and the tool keeps nothing of these looks. The next that answers is
+        watched."""
+        words = ["watch", "-n", "stuck", "--json", "--when", "rss>1G", "-o", self.path("")]
+        tool = self.process([lib.TOOL, *words], stdout=subprocess.PIPE,
+                            stderr=subprocess.DEVNULL, env=lib.tool_environment())
+        self.assertEqual(json.loads(tool.stdout.readline())["event"], "waiting")
+        stuck = self.start("data")
+        self.assert_nothing_kept(tool)
+        stuck.kill()
+        stuck.wait()
+        self.start("none")
+        event = json.loads(tool.stdout.readline())
+        self.assertEqual((event["event"], event["pid"]), ("watching", self.others[0]))
+        tool.send_signal(signal.SIGINT)
+        self.assertEqual(tool.wait(), INTERRUPTED)
 
     def test_interrupted_alone(self):
         """Ctrl-C once ends a read that would last until the deadline."""
