@@ -32,7 +32,8 @@ void top_refresh_init(struct top_refresh *refresh, const struct top_request *req
                                                       .no_build_ids = true,
                                                       .open = symbols_open_in_target,
                                                       .open_map = symbols_open_map_in_target,
-                                                      .ctx = &refresh->place};
+                                                      .ctx = &refresh->place,
+                                                      .deadline = &refresh->names_until};
     refresh->model = (struct top_model){.name = attachment->target.stat.comm,
                                         .pid = (int)attachment->target.pid,
                                         .version = "",
@@ -273,6 +274,7 @@ static fault_code take_samples(struct top_refresh *refresh, const struct heap_pr
     struct samples samples;
     bool good = false;
 
+    refresh->names_until.at = clock_now() + refresh->attachment.request.timeout_ns;
     if (symbols) {
         good = samples_build(&samples, refresh->samples, profile, symbols, NULL, NULL) &&
                sites_update(&refresh->sites, &samples, time);

@@ -49,6 +49,7 @@ struct top_refresh {
     struct sink sink;
     struct symbols_target place; /* for looking up names */
     struct name_cache names;
+    struct deadline names_until; /* of a refresh: names that are not found by then are left out */
     struct sites sites;
     struct governor governor;
     uint64_t ended; /* the newest refresh, CLOCK_MONOTONIC ns */

@@ -15,8 +15,10 @@ import termios
 import time
 
 import allocators
+import e2e_name_bombs
 import freezing
 import lib
+from e2e_ps import jemalloc_library
 
 SITES = os.path.join(lib.VICTIMS, "sites")
 SMALL = 64000  # bytes of one keep_small
@@ -55,6 +57,84 @@ def sites_of(look):
     for site in look["sites"]:
         found[site["calls"][0]] = found.get(site["calls"][0], 0) + site["bytes"]
     return found
+
+
+CALLER = """
+.text
+.globl bomb
+.type bomb,@function
+.p2align 6
+bomb: push %rbp
+mov %rsp,%rbp
+call *%rdi
+pop %rbp
+ret
+.p2align 6
+.size bomb,64
+"""
+HOST = """
+#include <stdlib.h>
+#include <unistd.h>
+void bomb(void (*)(void));
+static void allocate(void) { if (!malloc(100000)) abort(); }
+int main(void)
+{
+    for (int i = 0; i < 100; i++) bomb(allocate);
+    if (write(1, "ready\\n", 6) == 6) pause();
+}
+"""
+
+
+class Names(TestCase):
+    """The names of a process take far longer than there is time."""
+
+    def put(self, name, text):
+        path = os.path.join(self.folder, name)
+        with open(path, "w", encoding="ascii") as file:
+            file.write(text)
+        return path
+
+    def start_bomb(self):
+        """A process with a library whose entries of debug information cost minutes."""
+        self.folder = self.directory()
+        parts = {"rows": 1, "children": 1, "entries": ".fill 1000000,1,2\n.byte 0",
+                 "abbreviations": ".byte 2,0x2e,0\n.rept 200000\n.byte 0x3f,0x19\n.endr\n"
+                                  ".byte 0,0"}
+        bomb, host = os.path.join(self.folder, "bomb.so"), os.path.join(self.folder, "host")
+        subprocess.run(["gcc", "-shared", "-nostdlib", "-o", bomb, self.put(
+            "bomb.s", CALLER + e2e_name_bombs.DEBUG % parts + e2e_name_bombs.NO_STACK)], check=True)
+        subprocess.run(["gcc", "-o", host, self.put("host.c", HOST), bomb], check=True)
+        process = self.process([host], stdout=subprocess.PIPE, env=lib.tool_environment(
+            {"LD_PRELOAD": jemalloc_library(), "MALLOC_CONF": "prof:true,lg_prof_sample:9"}))
+        self.assertEqual(process.stdout.readline(), b"ready\n")
+        return process
+
+    def start_top(self, *words):
+        """Starts it, and waits until its child reads the library."""
+        tool = self.process([lib.TOOL, "top", "--json", *words], stdout=subprocess.PIPE,
+                            stderr=subprocess.PIPE, env=lib.tool_environment())
+        children = "/proc/%d/task/%d/children" % (tool.pid, tool.pid)
+        self.assertTrue(lib.wait_until(lambda: lib.read_text(children) or tool.poll() is not None))
+        return tool
+
+    def test_ctrl_c_among_names(self):
+        """Once suffices."""
+        process = self.start_bomb()
+        tool = self.start_top(str(process.pid), "--timeout", "1h")
+        time.sleep(0.2)
+        tool.send_signal(signal.SIGINT)
+        self.assertIn(tool.wait(LIMIT), (lib.OK, lib.INTERRUPTED))
+        self.assertNotIn(b'"bomb"', tool.stdout.read())
+
+    def test_deadline_of_names(self):
+        """A refresh comes without the names that there was no time for."""
+        process = self.start_bomb()
+        tool = self.start_top(str(process.pid), "--count", "2", "-d", "1s", "--timeout", "1s")
+        out, err = tool.communicate(timeout=LIMIT)
+        self.assertEqual(tool.returncode, lib.OK, err)
+        self.assertNotIn(b'"bomb"', out)
+        self.assertEqual(len(out.splitlines()), 2, err)
+        self.assertIn(b"bomb.so+", out)
 
 
 class Blocks(TestCase):
