@@ -130,6 +130,8 @@ VARYING = [
     (r"[-+]?\d[\d.]* (?:[KMGT]i)?B\b", r"[-+]?\d[\d.]* (?:[KMGT]i)?B"),
     (r"\d[\d.]* (?:ms|s|min)\b", r"\d[\d.]* (?:us|ms|s|min)"),
     (r"\d{8}T\d{6}Z", r"\d{8}T\d{6}Z"),
+    (r"\d+ stacks?\b", r"\d+ stacks?"),
+    (r"\d+ threads?\b", r"\d+ threads?"),
     (r"[-+]?\d+(?:\.\d+)*", r"[-+]?\d+(?:\.\d+)*"),
     (r"\b(?:%s)\b" % "|".join(NAMES), r"\S+"),
 ]
@@ -258,6 +260,9 @@ class Pages(lib.TestCase):
         self.assertTrue(same.fullmatch("in use: 7 B in 1 objects\n1\n2\nend of it\n"))
         self.assertFalse(same.fullmatch("in use: 7 B in 1 objects\n1\n2\n"))
         self.assertFalse(same.fullmatch("used: 7 B in 1 objects\nend of it\n"))
+        self.assertTrue(shape_of_all(["0.4 ms: 48 stacks, 1 thread;"]).fullmatch(
+            "2 ms: 1 stack, 3 threads;\n"))
+        self.assertFalse(shape_of_all(["48 stacks"]).fullmatch("48 threads\n"))
         shell = self.shell()
         self.assertEqual(shell.run("false")[0], 1)
         self.assertEqual(shell.run("echo $?"), (0, "1\n"))
