@@ -1,5 +1,4 @@
 #include "profile/symbols/child.h"
-#include "base/list.h"
 #include "base/table.h"
 #include "host/confined.h"
 #include "profile/symbols/demangle.h"
@@ -10,16 +9,22 @@
 #include <string.h>
 #include <sys/socket.h>
 
-enum { FLUSH_AT = 64 << 10 };
+/* The tool receives 64 KiB at a time. */
+enum { FLUSH_AT = 60 << 10, SAID_KEPT = 8 << 10 };
+
+struct said_text {
+    const char *text;
+    uint32_t hash, number; /* number 0: none */
+};
 
 struct child {
     const struct child_work *work;
     struct file_opener opener;
     struct module_symbols *modules;
     struct channel_buffer out, in;
-    struct table table; /* of texts */
-    const char **texts;
-    size_t text_count, text_capacity;
+    struct table seed; /* of hashes */
+    struct said_text said[SAID_KEPT];
+    uint32_t text_count;
     struct arena arena; /* of the texts */
 };
 
@@ -77,34 +82,29 @@ static void hear(void *bytes, size_t len, int *fd)
 
 /* ---- texts ---- */
 
-static bool same_text(const void *ctx, uint32_t index, const void *key)
-{
-    const struct child *child = ctx;
-
-    return strcmp(child->texts[index], key) == 0;
-}
-
-/* Returns the number of a text; says it, if it is new. */
+/*
+ * Returns the number of a text; says it, unless it is one of those that were said last: names and
+ * files repeat in the order of addresses.
+ */
 static uint32_t number_of_text(struct child *child, const char *text)
 {
-    uint32_t fresh = (uint32_t)child->text_count, place;
+    struct said_text *said;
+    uint64_t hash;
     size_t len;
 
     if (!text)
         return 0;
     len = strlen(text);
-    place = table_put(&child->table, table_hash_bytes(&child->table, text, len), same_text, child,
-                      text, fresh);
-    if (place == TABLE_NONE)
+    hash = table_hash_bytes(&child->seed, text, len);
+    said = &child->said[hash % SAID_KEPT];
+    if (said->hash == (uint32_t)hash && said->number && strcmp(said->text, text) == 0)
+        return said->number;
+    *said = (struct said_text){arena_string(&child->arena, text, len), (uint32_t)hash,
+                               ++child->text_count};
+    if (!said->text)
         end_child();
-    if (place == fresh) {
-        if (!LIST_GROW(child->texts, child->text_capacity, child->text_count) ||
-            !(child->texts[fresh] = arena_string(&child->arena, text, len)))
-            end_child();
-        child->text_count++;
-        say(child, CHANNEL_TEXT, text, len);
-    }
-    return place + 1;
+    say(child, CHANNEL_TEXT, text, len);
+    return said->number;
 }
 
 /* ---- files ---- */
@@ -235,7 +235,7 @@ static void start_child(struct child *child, const struct child_work *work)
             work->modules[i].lines && work->modules[i].trust == SYMBOLS_TRUST_ALL;
         child->modules[i].raw = work->modules[i].trust >= SYMBOLS_TRUST_RAW;
     }
-    table_init(&child->table);
+    table_init(&child->seed);
 }
 
 void child_serve(void *ctx)

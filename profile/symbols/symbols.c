@@ -41,6 +41,7 @@ struct answer {
     uint64_t address;
     const struct symbol_line *lines;
     size_t count;
+    bool asked;
     bool generated; /* the name is of the perf map */
 };
 
@@ -327,11 +328,10 @@ static bool same_answer_address(const void *ctx, uint32_t place, const void *key
 }
 
 /* Returns the place of the answer for an address; TABLE_NONE: out of memory. */
-static uint32_t answer_place(struct symbols *symbols, uint64_t address, bool *fresh)
+static uint32_t answer_place(struct symbols *symbols, uint64_t address)
 {
     uint32_t next = (uint32_t)symbols->answer_count, place;
 
-    *fresh = false;
     if (symbols->answer_count >= TABLE_NONE ||
         !LIST_GROW(symbols->answers, symbols->answer_capacity, symbols->answer_count))
         return TABLE_NONE;
@@ -340,7 +340,6 @@ static uint32_t answer_place(struct symbols *symbols, uint64_t address, bool *fr
     if (place == next) {
         symbols->answers[next] = (struct answer){.address = address};
         symbols->answer_count++;
-        *fresh = true;
     }
     return place;
 }
@@ -355,9 +354,11 @@ void symbols_ask(struct symbols *symbols, const uint64_t *addresses, size_t coun
 
     for (size_t i = 0; list && places && !symbols->finished && i < count; i++) {
         const struct mapping *mapping = mapping_at(symbols, addresses[i]);
-        bool fresh;
-        uint32_t place = answer_place(symbols, addresses[i], &fresh);
-        if (!fresh || !mapping)
+        const uint32_t place = answer_place(symbols, addresses[i]);
+        if (place == TABLE_NONE || symbols->answers[place].asked)
+            continue;
+        symbols->answers[place].asked = true;
+        if (!mapping)
             continue;
         struct known_module *module = module_of(symbols, mapping);
         module->addresses++;
@@ -378,16 +379,16 @@ void symbols_ask(struct symbols *symbols, const uint64_t *addresses, size_t coun
 
 size_t symbols_lines(struct symbols *symbols, uint64_t address, const struct symbol_line **lines)
 {
-    bool fresh;
     uint32_t place;
 
     *lines = NULL;
     if (symbols->finished)
         return 0;
-    symbols_ask(symbols, &address, 1);
-    place = answer_place(symbols, address, &fresh);
+    place = answer_place(symbols, address);
     if (place == TABLE_NONE)
         return 0;
+    if (!symbols->answers[place].asked)
+        symbols_ask(symbols, &address, 1);
     *lines = symbols->answers[place].lines;
     return symbols->answers[place].count;
 }
@@ -416,7 +417,7 @@ static void name_answer(struct symbols *symbols, struct answer *answer, const ch
         symbols->modules[mapping->module].with_function++;
     if (mapping && line->line)
         symbols->modules[mapping->module].with_line++;
-    *answer = (struct answer){answer->address, line, 1, true};
+    *answer = (struct answer){answer->address, line, 1, true, true};
 }
 
 void symbols_read_map(struct symbols *symbols)
