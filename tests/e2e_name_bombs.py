@@ -5,9 +5,12 @@ modules keep theirs.
 """
 
 import os
+import platform
 import signal
+import struct
 import subprocess
 import time
+import unittest
 
 import lib
 
@@ -18,6 +21,26 @@ FUNCTION = """
 .globl "%s"
 .type "%s",@function
 "%s": .fill 64,1,0x90
+.size "%s",64
+"""
+# The same with frames that an unwinder follows: the function calls the one that it is given.
+CALLER = """
+.globl "%s"
+.type "%s",@function
+.p2align 6
+"%s":
+.cfi_startproc
+push %%rbp
+.cfi_def_cfa_offset 16
+.cfi_offset %%rbp,-16
+mov %%rsp,%%rbp
+.cfi_def_cfa_register %%rbp
+call *%%rdi
+pop %%rbp
+.cfi_def_cfa %%rsp,8
+ret
+.cfi_endproc
+.p2align 6
 .size "%s",64
 """
 NO_STACK = '.section .note.GNU-stack,"",@progbits\n'
@@ -54,7 +77,13 @@ DEBUG = """
 """
 
 
-class Bombs(lib.TestCase):
+TEMPLATES = "_Z1fI" + "1aI" * 799 + "i" + "E" * 800 + "v" + "T_" * 1000
+LIFETIMES = "_RC0IC0FGzzzzzzzz_EuE"
+
+
+class Case(lib.TestCase):
+    function = FUNCTION
+
     def setUp(self):
         super().setUp()
         self.folder = self.directory()
@@ -63,13 +92,25 @@ class Bombs(lib.TestCase):
     def library(self, name, functions, debug="", compress=False):
         source, library = (os.path.join(self.folder, name + end) for end in (".s", ".so"))
         with open(source, "w", encoding="ascii") as out:
-            out.write(".text\n" + "".join(FUNCTION % ((f,) * 4) for f in functions) + debug)
+            out.write(".text\n" + "".join(self.function % ((f,) * 4) for f in functions) + debug)
             out.write(NO_STACK)
         subprocess.run(["gcc", "-shared", "-nostdlib", "-o", library, source], check=True)
         if compress:
             subprocess.run(["objcopy", "--compress-debug-sections=zlib", library], check=True)
         return library
 
+    def bomb(self, name, rows=1, abbreviations="", entries="", compress=False):
+        parts = {"rows": rows, "abbreviations": abbreviations, "entries": entries,
+                 "children": int(bool(entries))}
+        return self.library(name, ["bomb", "honest_" + name], DEBUG % parts, compress)
+
+    def attributes(self, name="attributes"):
+        """An abbreviation of many attributes without a size, and entries that have it."""
+        many = ".byte 2,0x2e,0\n.rept 200000\n.byte 0x3f,0x19\n.endr\n.byte 0,0"
+        return self.bomb(name, abbreviations=many, entries=".fill 1000000,1,2\n.byte 0")
+
+
+class Bombs(Case):
     def heap(self, *libraries):
         """Writes a profile with one stack for each function."""
         stacks, maps = [], []
@@ -116,12 +157,11 @@ class Bombs(lib.TestCase):
         self.assertIn("_RB_", text)
 
     def test_endless_lifetimes(self):
-        text = self.report(self.library("many", ["_RC0IC0FGzzzzzzzz_EuE", "honest"]))
+        text = self.report(self.library("many", [LIFETIMES, "honest"]))
         self.assertIn("honest", text)
 
     def test_templates(self):
-        name = "_Z1fI" + "1aI" * 799 + "i" + "E" * 800 + "v" + "T_" * 1000
-        text = self.report(self.library("templates", [name, "honest"]))
+        text = self.report(self.library("templates", [TEMPLATES, "honest"]))
         self.assertIn("honest", text)
 
     def test_perf_map(self):
@@ -140,21 +180,11 @@ class Bombs(lib.TestCase):
         self.assertIn("_RNvB_1a", text)
         self.assertRegex(text, r"(?m) foo$")
 
-    def bomb(self, name, rows=1, abbreviations="", entries="", compress=False):
-        parts = {"rows": rows, "abbreviations": abbreviations, "entries": entries,
-                 "children": int(bool(entries))}
-        return self.library(name, ["bomb", "honest"], DEBUG % parts, compress)
-
     def test_rows(self):
         """A compressed line table of 40 KB, of 28 million rows."""
         text = self.report(self.bomb("rows", rows=28000000, compress=True))
         self.assertIn("its debug information is not shown: it needs too much memory", text)
         self.assertIn("honest", text)
-
-    def attributes(self):
-        """An abbreviation of many attributes without a size, and entries that have it."""
-        many = ".byte 2,0x2e,0\n.rept 200000\n.byte 0x3f,0x19\n.endr\n.byte 0,0"
-        return self.bomb("attributes", abbreviations=many, entries=".fill 1000000,1,2\n.byte 0")
 
     def test_attributes(self):
         text = self.report(self.attributes())
@@ -173,6 +203,81 @@ class Bombs(lib.TestCase):
         tool.send_signal(signal.SIGINT)
         _, err = tool.communicate(timeout=60)
         self.assertEqual(tool.returncode, lib.INTERRUPTED, err)
+
+
+@unittest.skipUnless(platform.machine() == "x86_64", "its functions are written for x86-64")
+class Live(Case):
+    """A process that has mapped such libraries, with memory that their functions allocated."""
+
+    function = CALLER
+
+    def start(self, *libraries):
+        """Each is a path and the functions to call."""
+        words = [word for path, *functions in libraries for word in (path, *functions)]
+        carrier = self.process(
+            [os.path.join(lib.VICTIMS, "carrier"), *words], stdout=subprocess.PIPE,
+            env=lib.tool_environment({"MALLOC_CONF": "prof:true,prof_active:true,lg_prof_sample:9"}))
+        self.assertEqual(carrier.stdout.readline(), b"ready\n")
+        return carrier
+
+    def run_on(self, carrier, *words):
+        """Runs the tool to its end, and finds the process as it was."""
+        result = self.assert_ran(lib.run_tool(*words, carrier.pid))
+        self.assertIsNone(carrier.poll())
+        self.assertEqual(lib.tracer_of(carrier.pid), 0)
+        return result
+
+    def test_verbs(self):
+        """None crashes, hangs, or loses the names of others."""
+        names = ("_RB_", "_RNvB_1a", LIFETIMES, TEMPLATES, "honest")
+        carrier = self.start((self.library("names", names), *names),
+                             (self.good, "_ZN4good4nameEv"))
+        for words in (("explain",), ("leak", "-d", "500ms"), ("grow", "-d", "500ms"), ("frag",),
+                      ("peek",), ("top", "--once"), ("dump", "-f", "folded"),
+                      ("record", "-d", "100ms", "-f", "text", "-o", "-")):
+            text = self.run_on(carrier, *words).text
+            if words[0] in ("leak", "top", "dump", "record"):
+                self.assertIn("good::name", text, words)
+                self.assertIn("honest", text, words)
+
+    def test_fair(self):
+        """The deadline is no reason for a module to take the time of all others."""
+        names = ["many%d" % i for i in range(4)]
+        carrier = self.start(*((self.attributes(name), "bomb", "honest_" + name)
+                               for name in names), (self.good, "_ZN4good4nameEv"))
+        result = self.run_on(carrier, "dump", "-f", "folded", "--timeout", "10s")
+        for name in names:
+            self.assertIn("honest_" + name, result.text)
+            self.assertIn(name + ".so: its debug information is not shown: it needs too much time",
+                          result.err)
+        self.assertIn("good::name", result.text)
+
+    def test_explain(self):
+        """A table whose names take longer than there is time."""
+        library = self.library("long", ["honest"])
+        self.put_symbols(library, 1 << 20, b"x" * 60000)
+        carrier = self.start((library, "honest"), (self.good, "_ZN4good4nameEv"))
+        result = self.run_on(carrier, "explain", "--timeout", "3s")
+        self.assertLess(result.seconds, 8)
+
+    def put_symbols(self, library, count, name):
+        """Gives a library a symbol table of so many symbols, all with one name."""
+        with open(library, "rb") as file:
+            data = bytearray(file.read())
+        headers, = struct.unpack_from("<Q", data, 0x28)
+        number, = struct.unpack_from("<H", data, 0x3C)
+        symbol = struct.pack("<IBBHQQ", 1, 0x12, 0, 1, 0x1000, 64) if name else bytes(24)
+        for at in range(headers, headers + 64 * number, 64):
+            kind, = struct.unpack_from("<I", data, at + 4)
+            if kind == 2:  # SHT_SYMTAB
+                link, = struct.unpack_from("<I", data, at + 40)
+                struct.pack_into("<QQ", data, headers + 64 * link + 24, len(data), len(name) + 2)
+                struct.pack_into("<QQ", data, at + 24, len(data) + len(name) + 2, 24 * count)
+        with open(library, "wb") as file:
+            file.write(data + b"\0" + name + b"\0")
+            if name:
+                file.write(symbol * count)
+            file.truncate(len(data) + len(name) + 2 + 24 * count)
 
 
 if __name__ == "__main__":

@@ -13,10 +13,14 @@
 #define CHILD_MEMORY (320ull << 20) /* bytes: more than an honest program of any size needs */
 #define RESIDENT_MAX (416ull << 20) /* bytes, those of files included */
 
+#define ANSWER_NS (5000ull * 1000000)  /* CPU time for one answer */
+#define HALVED_NS (10000ull * 1000000) /* wasted CPU time after which an answer gets half */
+#define SWIFT_NS  (1000ull * 1000)     /* CPU time of an answer that wastes nothing */
+
 enum {
     LOOK_MS = 20,
-    ANSWER_SECONDS = 5, /* of CPU time, for one answer */
-    TEXT_COST = 32,     /* bytes that a text needs besides its own */
+    HALVINGS_MAX = 8,
+    TEXT_COST = 32, /* bytes that a text needs besides its own */
     ASKS_MAX = 1 << 21,
     LINES_PER_ANSWER = 256,
     ADDRESSES_AT_ONCE = 8 << 10,
@@ -44,10 +48,8 @@ static enum reader_end start(struct reader *reader)
 
 static enum reader_end stop(struct reader *reader, enum reader_end why)
 {
-    const uint64_t used = confined_cpu_ns(&reader->child);
     enum confined_end end = confined_stop(&reader->child);
 
-    reader->wasted_ns += used;
     if (why != READER_DONE)
         return why;
     return end == CONFINED_MEMORY ? READER_MEMORY : READER_CRASHED;
@@ -65,7 +67,7 @@ void reader_end(struct reader *reader)
 static bool has_no_time(const struct reader *reader)
 {
     return (reader->deadline && deadline_passed(reader->deadline)) ||
-           interruptions() != reader->interrupted;
+           interruptions_ended(reader->interrupted);
 }
 
 /* ---- what the child says ---- */
@@ -265,16 +267,37 @@ static uint64_t cpu_ns(const struct reader *reader)
            (uint64_t)own.tv_nsec;
 }
 
-static bool takes_too_long(struct exchange *exchange)
+/* Returns the CPU time since the last answer that was seen, and counts what was wasted. */
+static uint64_t charge_answers(struct exchange *exchange)
 {
     struct reader *reader = exchange->reader;
     const uint64_t now = cpu_ns(reader);
+    const uint64_t used = now > exchange->cpu_ns ? now - exchange->cpu_ns : 0;
+    const uint64_t swift = (*exchange->answered - exchange->seen) * SWIFT_NS;
 
-    if (exchange->seen != *exchange->answered) {
-        exchange->seen = *exchange->answered;
-        exchange->cpu_ns = now;
-    }
-    return now - exchange->cpu_ns > ANSWER_SECONDS * 1000000000ull ||
+    if (!swift && !exchange->done)
+        return used;
+    reader->wasted_ns += used > swift ? used - swift : 0;
+    exchange->seen = *exchange->answered;
+    exchange->cpu_ns = now;
+    exchange->seen_at = clock_now();
+    return 0;
+}
+
+/*
+ * An answer may take the less CPU time, the more was wasted on others, so that many bad files cost
+ * hardly more than some; and no more than a fifth of the time that is left until the deadline, so
+ * that the good ones have their turn.
+ */
+static bool takes_too_long(struct exchange *exchange)
+{
+    struct reader *reader = exchange->reader;
+    const uint64_t halvings = reader->wasted_ns / HALVED_NS;
+    const uint64_t most = ANSWER_NS >> (halvings < HALVINGS_MAX ? halvings : HALVINGS_MAX);
+    const uint64_t end = reader->deadline ? reader->deadline->at : UINT64_MAX;
+    const uint64_t used = charge_answers(exchange), now = clock_now();
+
+    return used > most || now >= end || now - exchange->seen_at > (end - now) / 4 ||
            confined_idles(&reader->child);
 }
 
@@ -349,12 +372,15 @@ static enum reader_end ask_child(struct exchange *exchange, const void *bytes, s
         return end;
     reader->interrupted = interruptions();
     exchange->cpu_ns = cpu_ns(reader);
+    exchange->seen = *exchange->answered;
+    exchange->seen_at = clock_now();
     exchange->look_at = clock_now() + LOOK_MS * 1000000ull;
     end = send_whole(exchange, &head, sizeof head);
     if (end == READER_DONE)
         end = send_whole(exchange, bytes, len);
     if (end == READER_DONE)
         end = receive(exchange);
+    reader->wasted_ns += charge_answers(exchange);
     if (exchange->done && reader->in.len == 0)
         return READER_DONE;
     return stop(reader, exchange->done ? READER_WRONG : end);

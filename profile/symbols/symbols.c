@@ -13,9 +13,6 @@
 #include <errno.h>
 #include <string.h>
 
-/* CPU time of readers that ended without an answer, after which no debug information is read. */
-#define WASTED_NS 20000000000ull
-
 struct mapping {
     struct symbol_mapping given; /* path in the arena, build_id in id */
     struct build_id id;
@@ -296,10 +293,6 @@ static bool go_on_without(struct question *question, enum reader_end end)
         return false;
     }
     distrust(symbols, module, end);
-    for (size_t i = 0; i < symbols->module_count; i++)
-        if (symbols->reader.wasted_ns > WASTED_NS &&
-            symbols->trusts[i].trust == SYMBOLS_TRUST_ALL && symbols->trusts[i].lines)
-            distrust(symbols, i, end);
     return true;
 }
 

@@ -266,7 +266,8 @@ static fault_code build_sites(struct explain *explain, const struct heap_profile
                                            .no_build_ids = true,
                                            .open = symbols_open_in_target,
                                            .open_map = symbols_open_map_in_target,
-                                           .ctx = &place}};
+                                           .ctx = &place,
+                                           .deadline = &attachment->deadline}};
     struct symbols *symbols = name_cache_symbols(&names, profile);
     struct samples samples;
     bool good = false;
