@@ -49,10 +49,10 @@ static void print_missing_names(const struct symbols_coverage *coverage)
 static void print_unread(const struct symbols_coverage *coverage)
 {
     static const char *const parts[] = {
-        [SYMBOLS_TRUST_ALL] = "the rest of its names",
-        [SYMBOLS_TRUST_TABLES] = "its debug information",
-        [SYMBOLS_TRUST_RAW] = "the plain form of its names",
-        [SYMBOLS_TRUST_NONE] = "its names",
+        [SYMBOLS_TRUST_ALL] = "some of its names are not shown",
+        [SYMBOLS_TRUST_TABLES] = "its debug information is not shown",
+        [SYMBOLS_TRUST_RAW] = "its names are not demangled",
+        [SYMBOLS_TRUST_NONE] = "its names are not shown",
     };
     static const char *const reasons[] = {
         [SYMBOLS_LOSS_CRASHED] = "the process that read it crashed",
@@ -64,9 +64,8 @@ static void print_unread(const struct symbols_coverage *coverage)
     };
     char clean[256];
 
-    message("%s: %s %s not shown: %s", message_clean(coverage->path, clean, sizeof clean),
-            parts[coverage->trust], coverage->trust == SYMBOLS_TRUST_NONE ? "are" : "is",
-            reasons[coverage->loss]);
+    message("%s: %s: %s", message_clean(coverage->path, clean, sizeof clean),
+            parts[coverage->trust], reasons[coverage->loss]);
 }
 
 static void print_missing(const struct run_note *note)
