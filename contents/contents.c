@@ -269,9 +269,9 @@ struct content contents_judge(struct contents *contents, const struct content_by
 
 /* ---- after all ---- */
 
-void contents_resolve(struct contents *contents)
+bool contents_resolve(struct contents *contents)
 {
-    words_resolve(&contents->words);
+    return words_resolve(&contents->words);
 }
 
 void contents_settle(struct contents *contents, struct content *content)

@@ -61,8 +61,11 @@ void contents_free(struct contents *contents);
 
 /* Judges an object. Kind and detail are final after contents_resolve and contents_settle. */
 struct content contents_judge(struct contents *contents, const struct content_bytes *bytes);
-/* Looks up the symbols of all addresses seen so far: reads each symbol table once. */
-void contents_resolve(struct contents *contents);
+/*
+ * Looks up the symbols of all addresses seen so far: reads each symbol table once. False: a signal
+ * or the deadline came first.
+ */
+bool contents_resolve(struct contents *contents);
 /* Sets the kind and the detail of a content that was judged before contents_resolve. */
 void contents_settle(struct contents *contents, struct content *content);
 

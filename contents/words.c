@@ -1,4 +1,5 @@
 #include "contents/words.h"
+#include "base/interruptions.h"
 #include "base/list.h"
 #include "base/search.h"
 #include "elf/function_names.h"
@@ -53,6 +54,7 @@ uint32_t words_put(struct content_words *words, remote_addr value, int module)
         words->list[words->count++] =
             (struct content_word){.value = value,
                                   .module = module,
+                                  .bias = words->places->modules->list[module].start,
                                   .class_name = class_names_find(&words->classes, value)};
     return index;
 }
@@ -143,8 +145,9 @@ static void search_module(struct word_search *search)
     function_names_close(&names);
 }
 
-void words_resolve(struct content_words *words)
+bool words_resolve(struct content_words *words)
 {
+    const sig_atomic_t begun = interruptions();
     AUTO_FREE struct content_word **sorted =
         calloc(words->count ? words->count : 1, sizeof *sorted);
     size_t count = 0;
@@ -157,11 +160,14 @@ void words_resolve(struct content_words *words)
     for (size_t start = 0, end; start < count; start = end) {
         for (end = start; end < count && sorted[end]->module == sorted[start]->module;)
             end++;
+        if (interruptions_ended(begun))
+            return false;
         struct word_search search = {words, sorted + start, end - start,
                                      (end - start) * NAMES_PER_WORD,
                                      (end - start) * VISITS_PER_WORD};
         search_module(&search);
     }
+    return !interruptions_ended(begun);
 }
 
 const char *words_text(struct content_words *words, struct content_word *word)

@@ -13,7 +13,7 @@ struct content_word {
     const char *class_name; /* NULL: it is not known to be a vtable */
     const char *symbol;     /* after words_resolve; NULL: none */
     remote_addr symbol_at;
-    uint64_t bias;    /* after words_resolve: of its module */
+    uint64_t bias;    /* of its module: after words_resolve; before it, where the module begins */
     const char *text; /* of words_text */
 };
 
@@ -34,8 +34,11 @@ void words_free(struct content_words *words);
 
 /* Returns the index of an address that is in that module; TABLE_NONE: the list is full. */
 uint32_t words_put(struct content_words *words, remote_addr value, int module);
-/* Finds the symbols of those that are no classes; reads the symbol tables of their modules. */
-void words_resolve(struct content_words *words);
+/*
+ * Finds the symbols of those that are no classes; reads the symbol tables of their modules. False:
+ * not all, as a signal or the deadline came.
+ */
+bool words_resolve(struct content_words *words);
 /*
  * Returns SYMBOL, SYMBOL+0xOFFSET, or MODULE+0xADDRESS with the address in the module's file;
  * in the arena. NULL: out of memory.

@@ -1,4 +1,5 @@
 #include "elf/symtab.h"
+#include "base/interruptions.h"
 
 #include <string.h>
 
@@ -86,10 +87,12 @@ static bool visit_entries(int fd, const Elf64_Shdr *section, struct search *sear
 {
     uint64_t count = section->sh_size / sizeof(Elf64_Sym);
     AUTO_FREE Elf64_Sym *chunk = malloc(CHUNK_SYMBOLS * sizeof *chunk);
+    const sig_atomic_t begun = interruptions();
 
     for (uint64_t done = 0; chunk && done < count;) {
         size_t n = count - done < CHUNK_SYMBOLS ? (size_t)(count - done) : CHUNK_SYMBOLS;
-        if (!file_read(fd, section->sh_offset + done * sizeof *chunk, chunk, n * sizeof *chunk))
+        if (interruptions_ended(begun) ||
+            !file_read(fd, section->sh_offset + done * sizeof *chunk, chunk, n * sizeof *chunk))
             return false;
         for (size_t i = 0; i < n; i++)
             if (!visit_entry(search, &chunk[i]))

@@ -1,4 +1,5 @@
 #include "jemalloc/instance.h"
+#include "base/interruptions.h"
 #include "elf/function_names.h"
 #include "elf/scope.h"
 #include "jemalloc/faults.h"
@@ -304,10 +305,14 @@ static void find_in_module(struct instance_search *lookup, enum pass pass,
 /* Makes one pass over all modules. */
 static void run_pass(struct instance_search *lookup, enum pass pass)
 {
+    const sig_atomic_t begun = interruptions();
+
     lookup->native = 0;
     for (size_t i = 0; i < lookup->modules->count && clock_now() < lookup->until; i++) {
         const struct module *module = &lookup->modules->list[i];
         struct image image;
+        if (interruptions_ended(begun))
+            break;
         if (module->inode == 0 || module->exec_start == module->exec_end ||
             !image_open(&image, lookup->memory, module->start))
             continue;

@@ -123,6 +123,14 @@ static fault_code unless_refused(const struct attachment *attachment, fault_code
     bool depends = rc == FAULT_NO_ALLOCATOR || rc == FAULT_NO_SAFE_POINT ||
                    rc == FAULT_UNSUPPORTED || rc == FAULT_INTERNAL;
 
+    if (rc == FAULT_NO_ALLOCATOR && attachment->deadline.armed) {
+        if (deadline_interrupted(&attachment->deadline))
+            return fault_set(fault, FAULT_INTERRUPTED, EINTR, "look for jemalloc", "%d",
+                             (int)attachment->target.pid);
+        if (deadline_passed(&attachment->deadline))
+            return fault_set(fault, FAULT_TOO_LATE, ETIMEDOUT, "look for jemalloc",
+                             "the files of its modules take too long to search");
+    }
     if (depends && attachment->memory.left_out)
         return need_explain_swapped(attachment, fault);
     if (!depends || !memory_is_refused(&attachment->memory))

@@ -279,6 +279,16 @@ class Live(Case):
                 file.write(symbol * count)
             file.truncate(len(data) + len(name) + 2 + 24 * count)
 
+    def test_peek(self):
+        """Symbol tables of 800 MB each: the answer comes without the names that took too long."""
+        libraries = [self.library("many%02d" % i, ["f"]) for i in range(16)]
+        for library in libraries:
+            self.put_symbols(library, 32 << 20, b"")
+        carrier = self.start(*((library, "f") for library in libraries))
+        result = self.run_on(carrier, "peek", "--timeout", "1s")
+        if "the time was over before the names of all types were read" not in result.text:
+            self.assertLess(result.seconds, 2)
+
 
 if __name__ == "__main__":
     lib.main()

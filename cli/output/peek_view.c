@@ -235,6 +235,8 @@ static void print_rest(const struct peek *peek, size_t shown, FILE *out)
     if (peek->freed)
         fprintf(out, "%zu objects were freed before they were read, and are left out\n",
                 peek->freed);
+    if (peek->unresolved)
+        fputs("the time was over before the names of all types were read: raise --timeout\n", out);
     if (peek->pass.unsettled)
         fprintf(out, "%zu slabs changed while they were read, and are left out\n",
                 peek->pass.unsettled);
@@ -383,6 +385,7 @@ void peek_json(const struct peek_view *view, struct json *json)
     json_number(json, "unsettled", peek->pass.unsettled);
     json_number(json, "read_percent", (uint64_t)llround(100 * peek->pass.share));
     json_rounded(json, "unjudged_bytes", peek->unjudged);
+    json_bool(json, "names_complete", !peek->unresolved);
     json_number(json, "bytes_read", peek->bytes_read);
     json_number(json, "read_ns", peek->ns);
     sums_json("kinds", peek->kinds, peek->kind_count, json);

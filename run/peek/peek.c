@@ -251,7 +251,9 @@ fault_code peek_run(struct peek *peek, struct attachment *attachment, size_t sam
     if (rc == FAULT_NONE)
         rc = look_at_samples(pass, fault);
     if (rc == FAULT_NONE)
-        contents_resolve(peek->contents);
+        peek->unresolved = !contents_resolve(peek->contents);
+    if (rc == FAULT_NONE && deadline_interrupted(&attachment->deadline))
+        rc = check_peek_time(attachment, fault);
     if (rc == FAULT_NONE && !peek_rows_make(peek))
         rc = peek_out_of_memory(fault);
     extents_close(pass->extents);

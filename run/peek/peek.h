@@ -84,6 +84,7 @@ struct peek {
     size_t judged, freed;  /* samples */
     size_t pieces;         /* pieces of memory that were read for judging */
     uint64_t bytes_read, ns;
+    bool unresolved; /* the time was over before all symbols were looked up */
     struct contents *contents;
     uint64_t random;
 };
