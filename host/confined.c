@@ -50,7 +50,8 @@ static const struct {
     {SYS_mremap, RULE_ANY},         {SYS_madvise, RULE_ANY},      {SYS_brk, RULE_ANY},
     {SYS_futex, RULE_ANY},          {SYS_getrandom, RULE_ANY},    {SYS_clock_gettime, RULE_ANY},
     {SYS_rt_sigprocmask, RULE_ANY}, {SYS_rt_sigreturn, RULE_ANY}, {SYS_restart_syscall, RULE_ANY},
-    {SYS_sched_yield, RULE_ANY},    {SYS_exit, RULE_ANY},         {SYS_exit_group, RULE_ANY},
+    {SYS_sched_yield, RULE_ANY},    {SYS_getrusage, RULE_ANY},    {SYS_exit, RULE_ANY},
+    {SYS_exit_group, RULE_ANY},
 };
 
 enum { RULE_LENGTH = 5, PROGRAM_MAX = 5 + RULE_LENGTH * (int)ARRAY_LEN(allowed) };

@@ -191,6 +191,7 @@ static void answer_addresses(struct child *child)
             if (module_symbols_lack_memory(module))
                 end_child();
             say_state(child, module, &state);
+            objects_trim();
         }
         answer_lines(child, lines, count);
     }

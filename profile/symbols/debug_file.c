@@ -20,6 +20,8 @@ enum { UNIT_HEAD = 4 << 10 };
 #define DEBUG_HELD_MAX (16 << 20)
 #endif
 
+enum { HEADS_AT_ONCE = 1000 };
+
 static const char info_name[] = ".debug_info";
 static const char *const needed[] = {
     ".debug_abbrev", ".debug_addr",     info_name,    ".debug_line",        ".debug_line_str",
@@ -218,6 +220,7 @@ void debug_file_units(struct debug_info *info, struct debug_file *file)
         if (unit.first < unit.end && !add_unit(info, file, &unit))
             break;
         unit.start = unit.end;
+        objects_trim();
     }
     info->reads_left += 3 * unit.start;
 }
@@ -256,24 +259,29 @@ bool debug_unit_ready(struct debug_info *info, struct debug_unit *unit)
 
 static void unit_release(struct debug_info *info, struct debug_unit *unit)
 {
-    struct debug_file *file = debug_unit_file(info, unit);
-    Dwarf_Off from = head_end(file, unit->start);
-
     debug_unit_free(unit);
     info->items_left += unit->items;
     unit->items = 0;
     unit->loaded = unit->walked = unit->lined = false;
-    if (file->offset && unit->end > from)
-        object_release(file->object, file->offset + from, unit->end - from);
 }
 
-/* libdw can only free everything that it has allocated. */
-static void file_renew(struct debug_info *info, struct debug_file *file)
+/*
+ * libdw can only free everything that it has allocated. Before it finds a unit it reads the heads
+ * of all units before that one: of a thousand at once, lest a file with very many is in memory as
+ * a whole.
+ */
+static void file_renew(struct debug_info *info, struct debug_file *file, size_t first, size_t end)
 {
+    Dwarf_Die unused;
+
     if (!file->dwarf)
         return;
     info->lib.dwarf_end(file->dwarf);
     file->dwarf = info->lib.dwarf_begin_elf(file->elf, DWARF_C_READ, NULL);
+    for (size_t i = first + HEADS_AT_ONCE; file->dwarf && i < end; i += HEADS_AT_ONCE) {
+        (void)info->lib.dwarf_offdie(file->dwarf, info->units[i].first, &unused);
+        objects_trim();
+    }
 }
 
 /*
@@ -291,8 +299,8 @@ void debug_trim_units(struct debug_info *info)
         if (info->units[i].loaded)
             unit_release(info, &info->units[i]);
     }
-    file_renew(info, &info->own);
-    file_renew(info, &info->supplement);
+    file_renew(info, &info->own, 0, info->own_count);
+    file_renew(info, &info->supplement, info->own_count, info->unit_count);
     if (info->own.dwarf && info->supplement.dwarf)
         info->lib.dwarf_setalt(info->own.dwarf, info->supplement.dwarf);
     info->held = 0;

@@ -3,6 +3,7 @@
 
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 
 const void *object_bytes(const struct object *object, uint64_t offset, uint64_t len)
@@ -12,15 +13,36 @@ const void *object_bytes(const struct object *object, uint64_t offset, uint64_t 
     return object->bytes + offset;
 }
 
-void object_release(struct object *object, uint64_t offset, uint64_t len)
+/* Page faults between two trims. Each maps 64 KiB of a file, where the kernel has not changed that
+ * (fault_around_bytes). */
+enum { FAULTS_MAX = 512 };
+
+static struct object *all_objects;
+
+/* Drops the whole pages between two offsets. */
+static void drop_pages(const struct object *object, uint64_t from, uint64_t to)
 {
     const uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
+    const uint64_t first = (from + page - 1) / page * page, end = to / page * page;
 
-    if (offset >= object->size || len > object->size - offset)
-        return;
-    const uint64_t first = (offset + page - 1) / page * page, end = (offset + len) / page * page;
     if (first < end)
         (void)madvise(object->bytes + first, end - first, MADV_DONTNEED);
+}
+
+void objects_trim(void)
+{
+    static long trimmed;
+    struct rusage use;
+
+    if (getrusage(RUSAGE_SELF, &use) || use.ru_minflt + use.ru_majflt - trimmed < FAULTS_MAX)
+        return;
+    trimmed = use.ru_minflt + use.ru_majflt;
+    for (const struct object *object = all_objects; object; object = object->next) {
+        /* The section headers may have been changed. */
+        const uint64_t headers = object->header.e_shoff;
+        drop_pages(object, 0, headers);
+        drop_pages(object, headers + object->section_count * sizeof(Elf64_Shdr), object->size);
+    }
 }
 
 const void *object_section(const struct object *object, const Elf64_Shdr *section)
@@ -87,16 +109,24 @@ struct object *object_open(int fd)
     bool good = object && object_load(object, fd);
 
     close(fd);
-    if (good)
-        return object;
-    object_free(object);
-    return NULL;
+    if (!good) {
+        object_free(object);
+        return NULL;
+    }
+    object->next = all_objects;
+    all_objects = object;
+    return object;
 }
 
 void object_free(struct object *object)
 {
     if (!object)
         return;
+    for (struct object **at = &all_objects; *at; at = &(*at)->next)
+        if (*at == object) {
+            *at = object->next;
+            break;
+        }
     if (object->bytes)
         munmap(object->bytes, object->size);
     free(object->sections);

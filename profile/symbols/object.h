@@ -17,6 +17,7 @@ struct object {
     Elf64_Shdr names; /* .shstrtab */
     Elf64_Phdr phdrs[IMAGE_PHDRS_MAX];
     size_t phdr_count;
+    struct object *next; /* of those that are open */
 };
 
 /*
@@ -35,8 +36,12 @@ const char *object_section_name(const struct object *object, const Elf64_Shdr *s
 
 /* Returns the first section with a name that has bytes, or NULL. */
 const Elf64_Shdr *object_section_named(const struct object *object, const char *name);
-/* The memory of len bytes from a file offset on is not needed for now. */
-void object_release(struct object *object, uint64_t offset, uint64_t len);
+/*
+ * Gives the memory of all open objects back if many of their pages have been read. They stay valid:
+ * what is read again comes from the files again. Called between two pieces of work, so that a file
+ * of any size needs little memory.
+ */
+void objects_trim(void);
 /* Makes a section one without bytes for code that parses the copy. */
 void object_hide_section(struct object *object, size_t index);
 /* Replaces a section's header for such code. */
