@@ -467,6 +467,13 @@ bool file_read(int fd, uint64_t offset, void *buf, size_t len)
     return offset <= INT64_MAX && pread(fd, buf, len, (off_t)offset) == (ssize_t)len;
 }
 
+uint64_t file_size(int fd)
+{
+    const off_t size = lseek(fd, 0, SEEK_END);
+
+    return size < 0 ? 0 : (uint64_t)size;
+}
+
 size_t file_phdrs(int fd, Elf64_Phdr phdrs[IMAGE_PHDRS_MAX])
 {
     Elf64_Ehdr header;

@@ -87,6 +87,12 @@ uint64_t image_file_bias(const struct image *image, int fd);
 /* Reads exactly len bytes at a file offset with pread(2); false if the file has fewer. */
 bool file_read(int fd, uint64_t offset, void *buf, size_t len);
 
+/*
+ * Returns the size of a file, by lseek(2): fstat(3) may make a call that looks up paths
+ * (newfstatat), which a confined child may not. 0: empty, or not seekable.
+ */
+uint64_t file_size(int fd);
+
 /* Reads the program headers of a file. Returns their number; 0: not an ELF file of this machine. */
 size_t file_phdrs(int fd, Elf64_Phdr phdrs[IMAGE_PHDRS_MAX]);
 

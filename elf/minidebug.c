@@ -2,8 +2,10 @@
 #include "base/allowance.h"
 #include "elf/sections.h"
 #include "host/confined.h"
+#include "host/inroot.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <lzma.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -155,5 +157,5 @@ int minidebug_open(int fd)
     rc = unpack(fd, &section, memory);
     if (rc)
         return rc;
-    return is_elf(memory) ? steal_fd(&memory) : -EBADMSG;
+    return is_elf(memory) ? named_open(memory, O_RDONLY) : -EBADMSG;
 }

@@ -18,7 +18,7 @@ enum {
 
 /*
  * Unpacks the .gnu_debugdata of the ELF file fd. Returns a file descriptor of a
- * memory file (memfd_create), owned by the caller, or -errno: -ENOENT: there is
+ * memory file (memfd_create), read-only, owned by the caller, or -errno: -ENOENT: there is
  * none; -EFBIG: it exceeds a limit above; -EDQUOT: it exceeds its share of
  * MINIDEBUG_RUN_MAX (base/allowance.h); -EBADMSG: it is damaged, or not an ELF
  * file; -EIO: the file was truncated during the read; -EINTR: a signal to end

@@ -1,7 +1,6 @@
 #include "elf/sections.h"
 
 #include <string.h>
-#include <sys/stat.h>
 
 enum { BLOCK_HEADERS = 256, SECTION_NAME_MAX = 32 };
 
@@ -59,14 +58,13 @@ static bool find_counts(struct sections *sections, const Elf64_Ehdr *header)
 bool sections_open(struct sections *sections, int fd)
 {
     Elf64_Ehdr header;
-    struct stat st;
 
     memset(sections, 0, sizeof *sections);
     sections->fd = fd;
-    if (fstat(fd, &st) || !file_read(fd, 0, &header, sizeof header) ||
-        !section_header_valid(&header) || header.e_shoff > (uint64_t)st.st_size)
+    sections->file_size = file_size(fd);
+    if (!file_read(fd, 0, &header, sizeof header) || !section_header_valid(&header) ||
+        header.e_shoff > sections->file_size)
         return false;
-    sections->file_size = (uint64_t)st.st_size;
     return find_counts(sections, &header);
 }
 

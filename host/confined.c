@@ -2,6 +2,7 @@
 #include "base/interruptions.h"
 #include "base/util.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/audit.h>
@@ -12,6 +13,7 @@
 #include <signal.h>
 #include <stddef.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
@@ -20,81 +22,60 @@
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
+#define FILES_BYTES (128ull << 30) /* of mapped files; the tables of their pages need 256 MiB */
+
 enum {
     FILES_MAX = 64,
+    STACK_BYTES = 8 << 20,
     LOOK_MS = 20,
     IDLE_LOOKS = 250,
     CPU_SECONDS = 600, /* a last resort: the tool ends it earlier */
-    EXIT_MEMORY = 1,   /* libdw ends a process that is out of memory so (libdw_alloc.c) */
+    REAP_MS = 500,
+    EXIT_MEMORY = 1,  /* libdw ends a process that is out of memory so (libdw_alloc.c) */
+    EXIT_REFUSED = 2, /* it could not be confined */
 };
 
 /* ---- system calls ---- */
 
-enum rule {
-    RULE_ANY,
-    RULE_CHANNEL, /* only into the channel */
-    RULE_OUT,     /* only into the file that it may write */
-    RULE_EMPTY,   /* only of an open file (AT_EMPTY_PATH) */
-    RULE_NO_CODE, /* no memory that can be executed */
+/* What computing needs, with the files that are there. All else fails with EPERM. */
+static const int allowed[] = {
+    SYS_read,     SYS_pread64, SYS_lseek,     SYS_close,     SYS_recvmsg,    SYS_sendto,
+    SYS_pwrite64, SYS_mmap,    SYS_munmap,    SYS_mremap,    SYS_madvise,    SYS_mprotect,
+    SYS_brk,      SYS_futex,   SYS_getrandom, SYS_getrusage, SYS_exit_group,
 };
 
-/* What computing needs, with the files that are there. All else fails with EPERM. */
+/*
+ * The bits of an argument that are looked at, and what they must be. Memory that is shared, or
+ * grows down, is not counted by RLIMIT_DATA; huge pages are the system's own.
+ */
 static const struct {
     int nr;
-    enum rule rule;
-} allowed[] = {
-    {SYS_read, RULE_ANY},           {SYS_pread64, RULE_ANY},      {SYS_recvmsg, RULE_ANY},
-    {SYS_sendto, RULE_CHANNEL},     {SYS_pwrite64, RULE_OUT},     {SYS_close, RULE_ANY},
-    {SYS_lseek, RULE_ANY},          {SYS_newfstatat, RULE_EMPTY}, {SYS_fstat, RULE_ANY},
-    {SYS_mmap, RULE_NO_CODE},       {SYS_mprotect, RULE_NO_CODE}, {SYS_munmap, RULE_ANY},
-    {SYS_mremap, RULE_ANY},         {SYS_madvise, RULE_ANY},      {SYS_brk, RULE_ANY},
-    {SYS_futex, RULE_ANY},          {SYS_getrandom, RULE_ANY},    {SYS_clock_gettime, RULE_ANY},
-    {SYS_rt_sigprocmask, RULE_ANY}, {SYS_rt_sigreturn, RULE_ANY}, {SYS_restart_syscall, RULE_ANY},
-    {SYS_sched_yield, RULE_ANY},    {SYS_getrusage, RULE_ANY},    {SYS_exit, RULE_ANY},
-    {SYS_exit_group, RULE_ANY},
+    unsigned argument;
+    uint32_t bits, value;
+} conditions[] = {
+    {SYS_sendto, 0, UINT32_MAX, CONFINED_CHANNEL},
+    {SYS_pwrite64, 0, UINT32_MAX, CONFINED_OUT},
+    {SYS_mmap, 2, PROT_EXEC, 0},
+    {SYS_mmap, 3, MAP_SHARED | MAP_GROWSDOWN | MAP_HUGETLB, 0},
+    {SYS_mprotect, 2, PROT_EXEC, 0},
 };
 
-enum { RULE_LENGTH = 5, PROGRAM_MAX = 5 + RULE_LENGTH * (int)ARRAY_LEN(allowed) };
+enum {
+    CONDITION_LENGTH = 6,
+    PROGRAM_MAX = 6 + CONDITION_LENGTH * (int)ARRAY_LEN(conditions) + 2 * (int)ARRAY_LEN(allowed),
+};
 
 #define LOAD(at)       (struct sock_filter) BPF_STMT(BPF_LD | BPF_W | BPF_ABS, (uint32_t)(at))
 #define RETURN(action) (struct sock_filter) BPF_STMT(BPF_RET | BPF_K, action)
-/* Of the next instructions, leaves out `then` if the test is true, else `otherwise`. */
-#define SKIP(test, value, then, otherwise)                                                         \
-    (struct sock_filter) BPF_JUMP(BPF_JMP | (test) | BPF_K, (uint32_t)(value), then, otherwise)
+#define KEEP(bits)     (struct sock_filter) BPF_STMT(BPF_ALU | BPF_AND | BPF_K, bits)
+/* Of the next instructions, leaves out `then` if the value is equal, else `otherwise`. */
+#define SKIP(value, then, otherwise)                                                               \
+    (struct sock_filter) BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (uint32_t)(value), then, otherwise)
 
-/* Arguments are 64 bits; these fit in the low half, which comes first (little endian). */
+/* Arguments are 64 bits; those that are looked at fit in the low half, which comes first. */
 static size_t argument(unsigned index)
 {
     return offsetof(struct seccomp_data, args) + index * sizeof(uint64_t);
-}
-
-static size_t add_call_rule(struct sock_filter *at, int nr, enum rule rule)
-{
-    static const struct {
-        unsigned argument;
-        unsigned short test;
-        uint32_t value;
-        bool refuses; /* if the test is true; else if it is false */
-    } tests[] = {
-        [RULE_CHANNEL] = {0, BPF_JEQ, CONFINED_CHANNEL, false},
-        [RULE_OUT] = {0, BPF_JEQ, CONFINED_OUT, false},
-        [RULE_EMPTY] = {3, BPF_JSET, AT_EMPTY_PATH, false},
-        [RULE_NO_CODE] = {2, BPF_JSET, PROT_EXEC, true},
-    };
-    const struct sock_filter allow = RETURN(SECCOMP_RET_ALLOW);
-
-    if (rule == RULE_ANY) {
-        at[0] = SKIP(BPF_JEQ, nr, 0, 1);
-        at[1] = allow;
-        return 2;
-    }
-    const bool refuses = tests[rule].refuses;
-    at[0] = SKIP(BPF_JEQ, nr, 0, 4);
-    at[1] = LOAD(argument(tests[rule].argument));
-    at[2] = SKIP(tests[rule].test, tests[rule].value, !refuses, refuses);
-    at[3] = RETURN(SECCOMP_RET_ERRNO | EPERM);
-    at[4] = allow;
-    return RULE_LENGTH;
 }
 
 static bool filter_calls(void)
@@ -103,11 +84,21 @@ static bool filter_calls(void)
     size_t count = 0;
 
     list[count++] = LOAD(offsetof(struct seccomp_data, arch));
-    list[count++] = SKIP(BPF_JEQ, JEATTACH_AUDIT_ARCH, 1, 0);
+    list[count++] = SKIP(JEATTACH_AUDIT_ARCH, 1, 0);
     list[count++] = RETURN(SECCOMP_RET_KILL_PROCESS);
+    for (size_t i = 0; i < ARRAY_LEN(conditions); i++) {
+        list[count++] = LOAD(offsetof(struct seccomp_data, nr));
+        list[count++] = SKIP(conditions[i].nr, 0, 4);
+        list[count++] = LOAD(argument(conditions[i].argument));
+        list[count++] = KEEP(conditions[i].bits);
+        list[count++] = SKIP(conditions[i].value, 1, 0);
+        list[count++] = RETURN(SECCOMP_RET_ERRNO | EPERM);
+    }
     list[count++] = LOAD(offsetof(struct seccomp_data, nr));
-    for (size_t i = 0; i < ARRAY_LEN(allowed); i++)
-        count += add_call_rule(&list[count], allowed[i].nr, allowed[i].rule);
+    for (size_t i = 0; i < ARRAY_LEN(allowed); i++) {
+        list[count++] = SKIP(allowed[i], 0, 1);
+        list[count++] = RETURN(SECCOMP_RET_ALLOW);
+    }
     list[count++] = RETURN(SECCOMP_RET_ERRNO | EPERM);
 
     const struct sock_fprog program = {.len = (unsigned short)count, .filter = list};
@@ -148,12 +139,41 @@ static bool lock_land(void)
 
 /* ---- rights and limits ---- */
 
-static void drop_capabilities(void)
+/*
+ * Files and processes of root are root's also without capabilities. The first id has no user
+ * (systemd's UIDS-GIDS.md); 65534 is there for a user namespace that does not know it. The tool
+ * must be able to kill the child, and a process needs CAP_KILL for one of another user.
+ */
+static void become_nobody(const struct __user_cap_data_struct *has)
+{
+    static const unsigned ids[] = {0xfffffff0, 65534};
+    const uint32_t needs = 1u << CAP_SETUID | 1u << CAP_SETGID | 1u << CAP_KILL;
+
+    if ((has->effective & needs) != needs)
+        return;
+    (void)syscall(SYS_setgroups, 0, NULL);
+    for (size_t i = 0; i < ARRAY_LEN(ids); i++)
+        if (syscall(SYS_setresgid, ids[i], ids[i], ids[i]) == 0 &&
+            syscall(SYS_setresuid, ids[i], ids[i], ids[i]) == 0)
+            return;
+}
+
+static void drop_rights(void)
 {
     struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
-    const struct __user_cap_data_struct none[_LINUX_CAPABILITY_U32S_3] = {{0}};
+    struct __user_cap_data_struct capabilities[_LINUX_CAPABILITY_U32S_3] = {{0}};
 
-    (void)syscall(SYS_capset, &header, none);
+    if (syscall(SYS_capget, &header, capabilities) == 0)
+        become_nobody(&capabilities[0]);
+    memset(capabilities, 0, sizeof capabilities);
+    (void)syscall(SYS_capset, &header, capabilities);
+}
+
+/* It may contain passwords, and the child has a copy of all memory of the tool. */
+static void wipe_environment(void)
+{
+    for (char **variable = environ; variable && *variable; variable++)
+        explicit_bzero(*variable, strlen(*variable));
 }
 
 static void limit(int what, uint64_t value)
@@ -170,8 +190,9 @@ static void limit(int what, uint64_t value)
 }
 
 struct memory_use {
-    uint64_t resident; /* bytes, those of files included */
-    uint64_t data;     /* bytes of private writable memory, as RLIMIT_DATA counts it */
+    uint64_t size;     /* bytes of address space */
+    uint64_t resident; /* those of files included */
+    uint64_t data;     /* private writable memory, as RLIMIT_DATA counts it */
 };
 
 /* Reads /proc/PID/statm: size resident shared text lib data dt, in pages. */
@@ -191,7 +212,7 @@ static bool read_memory_use(pid_t pid, struct memory_use *out)
     if (sscanf(line, "%llu %llu %llu %llu %llu %llu", &size, &resident, &shared, &text, &library,
                &data) != 6)
         return false;
-    *out = (struct memory_use){resident * page, data * page};
+    *out = (struct memory_use){size * page, resident * page, data * page};
     return true;
 }
 
@@ -199,8 +220,11 @@ static void limit_resources(const struct confined_work *work)
 {
     struct memory_use own;
 
-    if (read_memory_use(getpid(), &own))
+    if (read_memory_use(getpid(), &own)) {
         limit(RLIMIT_DATA, own.data + work->memory);
+        limit(RLIMIT_AS, own.size + work->memory + FILES_BYTES);
+    }
+    limit(RLIMIT_STACK, STACK_BYTES);
     limit(RLIMIT_CPU, CPU_SECONDS);
     limit(RLIMIT_FSIZE, work->out < 0 ? 0 : work->out_max);
     limit(RLIMIT_NOFILE, FILES_MAX);
@@ -214,7 +238,8 @@ static void limit_resources(const struct confined_work *work)
  * process ends this one: no handler of the tool runs in it. */
 static void reset_signals(void)
 {
-    static const int ignored[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGALRM, SIGPIPE, SIGXFSZ};
+    static const int ignored[] = {SIGINT,  SIGTERM, SIGHUP,  SIGQUIT, SIGTSTP,
+                                  SIGTTIN, SIGTTOU, SIGALRM, SIGPIPE, SIGXFSZ};
     static const int unhandled[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGCHLD};
     sigset_t none;
 
@@ -226,13 +251,21 @@ static void reset_signals(void)
     sigprocmask(SIG_SETMASK, &none, NULL);
 }
 
-/* Before Linux 5.9 one by one. */
-static void close_from(int first)
+/* Before Linux 5.9 one by one; there may be a billion of them (RLIMIT_NOFILE). */
+static bool close_from(int first)
 {
+    const struct dirent *entry;
+    DIR *list;
+
     if (syscall(SYS_close_range, first, ~0u, 0) == 0)
-        return;
-    for (int fd = first; fd < (int)sysconf(_SC_OPEN_MAX); fd++)
-        close(fd);
+        return true;
+    list = opendir("/proc/self/fd");
+    while (list && (entry = readdir(list))) {
+        const int fd = atoi(entry->d_name);
+        if (fd >= first && fd != dirfd(list))
+            close(fd);
+    }
+    return list && closedir(list) == 0;
 }
 
 /* Leaves only the channel and the file to write, and /dev/null where a library may print. */
@@ -250,8 +283,7 @@ static bool keep_files(int channel, int out)
     if (high < 0 || high_out < 0 || dup2(high, CONFINED_CHANNEL) < 0 ||
         (out >= 0 && dup2(high_out, CONFINED_OUT) < 0))
         return false;
-    close_from(out < 0 ? CONFINED_CHANNEL + 1 : CONFINED_OUT + 1);
-    return true;
+    return close_from(out < 0 ? CONFINED_CHANNEL + 1 : CONFINED_OUT + 1);
 }
 
 static _Noreturn void run_child(int channel, const struct confined_work *work, pid_t tool)
@@ -259,12 +291,13 @@ static _Noreturn void run_child(int channel, const struct confined_work *work, p
     reset_signals();
     if (work->prepare)
         work->prepare(work->ctx);
+    wipe_environment();
     if (!keep_files(channel, work->out) || prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0))
-        _exit(EXIT_MEMORY);
+        _exit(EXIT_REFUSED);
     limit_resources(work);
-    prctl(PR_SET_DUMPABLE, 0);
     lock_land();
-    drop_capabilities();
+    drop_rights();
+    prctl(PR_SET_DUMPABLE, 0);
     prctl(PR_SET_PDEATHSIG, SIGKILL); /* a change of credentials clears it */
     if (getppid() != tool)
         _exit(0);
@@ -319,20 +352,35 @@ int confined_receive(struct confined *child, void *answer, size_t len, uint64_t 
     return 0;
 }
 
-enum confined_end confined_stop(struct confined *child)
+/*
+ * Waits for the end of a child that was killed. Returns its status; 0: it sleeps in a way that not
+ * even SIGKILL ends (FUSE), and ends when it can.
+ */
+static int reap(pid_t pid)
 {
+    const uint64_t until = clock_now() + REAP_MS * 1000000ull;
+    struct timespec pause = {0, 20000};
     int status = 0;
 
+    while (waitpid(pid, &status, WNOHANG) == 0 && clock_now() < until) {
+        nanosleep(&pause, NULL);
+        pause.tv_nsec += pause.tv_nsec / 2;
+    }
+    return status;
+}
+
+enum confined_end confined_stop(struct confined *child)
+{
     if (child->pid <= 0)
         return CONFINED_DONE;
     util_close(&child->channel);
     kill(child->pid, SIGKILL);
-    while (waitpid(child->pid, &status, 0) < 0)
-        if (errno != EINTR)
-            break;
+    const int status = reap(child->pid);
     child->pid = 0;
     if (WIFSIGNALED(status))
         return WTERMSIG(status) == SIGKILL ? CONFINED_KILLED : CONFINED_CRASHED;
+    if (WEXITSTATUS(status) == EXIT_REFUSED)
+        return CONFINED_REFUSED;
     return WEXITSTATUS(status) ? CONFINED_MEMORY : CONFINED_DONE;
 }
 

@@ -25,7 +25,8 @@ enum confined_end {
     CONFINED_DONE,    /* its function has returned */
     CONFINED_MEMORY,  /* out of memory */
     CONFINED_CRASHED, /* a signal that it caused itself */
-    CONFINED_KILLED,  /* confined_stop, while it worked, or someone else */
+    CONFINED_KILLED,  /* confined_stop, while it worked, or the kernel, for want of memory */
+    CONFINED_REFUSED, /* the system did not let it confine itself */
 };
 
 /* The file descriptors that its function finds open, besides /dev/null. */

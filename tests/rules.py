@@ -47,6 +47,7 @@ ALLOWED = {
     ("host/cgroup_members.c", "SYS_openat2"): (1, KERNEL),
     ("host/cgroup_members.c", "faccessat"): (1, KERNEL),
     ("host/confined.c", "open"): (2, "/dev/null; /proc/PID/statm"),
+    ("host/confined.c", "opendir"): (1, "/proc/self/fd, of the child"),
     ("elf/rootfile.c", "open"): (1, "the tool's own root directory"),
     ("inject/unwind.c", "dlopen"): (1, "a library of the tool's, by its name"),
     ("profile/views/gzip.c", "dlopen"): (1, "a library of the tool's, by its name"),

@@ -4,7 +4,6 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
-#include <sys/stat.h>
 
 const void *object_bytes(const struct object *object, uint64_t offset, uint64_t len)
 {
@@ -86,13 +85,11 @@ static bool phdrs_load(struct object *object)
 
 static bool object_load(struct object *object, int fd)
 {
-    struct stat st;
     const void *header;
 
-    if (fstat(fd, &st) || !S_ISREG(st.st_mode) || st.st_size < (off_t)sizeof(Elf64_Ehdr) ||
-        (uint64_t)st.st_size > OBJECT_SIZE_MAX)
+    object->size = file_size(fd);
+    if (object->size < sizeof(Elf64_Ehdr) || object->size > OBJECT_SIZE_MAX)
         return false;
-    object->size = (size_t)st.st_size;
     object->bytes = mmap(NULL, object->size, PROT_READ, MAP_PRIVATE, fd, 0);
     if (object->bytes == MAP_FAILED)
         object->bytes = NULL;

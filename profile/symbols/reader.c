@@ -52,7 +52,15 @@ static enum reader_end stop(struct reader *reader, enum reader_end why)
 
     if (why != READER_DONE)
         return why;
-    return end == CONFINED_MEMORY ? READER_MEMORY : READER_CRASHED;
+    switch (end) {
+    case CONFINED_REFUSED:
+        return READER_NONE;
+    case CONFINED_MEMORY:
+    case CONFINED_KILLED:
+        return READER_MEMORY;
+    default:
+        return READER_CRASHED;
+    }
 }
 
 void reader_end(struct reader *reader)
@@ -258,7 +266,7 @@ bool reader_hear(struct exchange *exchange, const void *bytes, size_t len)
 }
 
 /* CPU time of the child, and of the tool, which the child may keep busy. */
-static uint64_t cpu_ns(const struct reader *reader)
+static uint64_t time_used(const struct reader *reader)
 {
     struct timespec own;
 
@@ -271,7 +279,7 @@ static uint64_t cpu_ns(const struct reader *reader)
 static uint64_t charge_answers(struct exchange *exchange)
 {
     struct reader *reader = exchange->reader;
-    const uint64_t now = cpu_ns(reader);
+    const uint64_t now = time_used(reader);
     const uint64_t used = now > exchange->cpu_ns ? now - exchange->cpu_ns : 0;
     const uint64_t swift = (*exchange->answered - exchange->seen) * SWIFT_NS;
 
@@ -302,7 +310,7 @@ static bool takes_too_long(struct exchange *exchange)
 }
 
 /* Returns why the child has to be ended, or READER_DONE: it may go on. */
-static enum reader_end look(struct exchange *exchange)
+static enum reader_end look_at_child(struct exchange *exchange)
 {
     const struct reader *reader = exchange->reader;
     const uint64_t now = clock_now();
@@ -330,7 +338,7 @@ static enum reader_end send_whole(struct exchange *exchange, const void *bytes, 
             break;
         if (n < 0) {
             (void)poll(&channel, 1, LOOK_MS);
-            end = look(exchange);
+            end = look_at_child(exchange);
         }
         done += n > 0 ? (size_t)n : 0;
     }
@@ -346,7 +354,7 @@ static enum reader_end receive(struct exchange *exchange)
 
     while (!exchange->done) {
         const int ready = poll(&channel, 1, LOOK_MS);
-        const enum reader_end end = look(exchange);
+        const enum reader_end end = look_at_child(exchange);
         if (end != READER_DONE)
             return end;
         if (ready <= 0)
@@ -371,7 +379,7 @@ static enum reader_end ask_child(struct exchange *exchange, const void *bytes, s
     if (end != READER_DONE)
         return end;
     reader->interrupted = interruptions();
-    exchange->cpu_ns = cpu_ns(reader);
+    exchange->cpu_ns = time_used(reader);
     exchange->seen = *exchange->answered;
     exchange->seen_at = clock_now();
     exchange->look_at = clock_now() + LOOK_MS * 1000000ull;

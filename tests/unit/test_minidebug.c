@@ -6,6 +6,7 @@
 #include "section_file.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <lzma.h>
 #include <sys/stat.h>
 
@@ -110,6 +111,7 @@ static void test_explodes(void)
     memcpy(zeros, ELFMAG, SELFMAG);
     AUTO_CLOSE int fd = open_of(pack(zeros, MINIDEBUG_UNPACKED_MAX, 1 << 16), 0);
     CHECK(fd >= 0 && fstat(fd, &st) == 0 && st.st_size == MINIDEBUG_UNPACKED_MAX);
+    CHECK((fcntl(fd, F_GETFL) & O_ACCMODE) == O_RDONLY); /* a confined child gets it */
     CHECK(error_of(pack(zeros, MINIDEBUG_UNPACKED_MAX + 1, 1 << 16)) == -EFBIG);
 }
 
