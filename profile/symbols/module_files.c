@@ -148,7 +148,8 @@ static int split_path(char path[PATH_MAX], const char *module, const char *dir, 
 /*
  * Opens a file of split DWARF, in the root of the target or of the options: its name below the
  * directory where the compiler was, then beside the module; without a name the module's package,
- * its path with .dwp. -EDOM: there is no other place.
+ * its path with .dwp. -EDOM: there is no other place. The target has chosen all names, so nothing
+ * is opened beside its root.
  */
 static int open_split_file_of(const char *module, const struct symbols_options *options,
                               const struct file_wanted *wanted)
@@ -162,7 +163,7 @@ static int open_split_file_of(const char *module, const struct symbols_options *
     if (len >= PATH_MAX)
         return -ENAMETOOLONG;
     if (wanted->attempt % 2)
-        return module_files_open_path(options, path);
+        return options->target && !options->root ? -ENOENT : module_files_open_path(options, path);
     return root < 0 || !options->target ? -ENOENT : root_open_file(root, path, INROOT_FOLLOW);
 }
 
@@ -182,8 +183,8 @@ enum symbols_lack module_files_open(struct module_files *files,
                : SYMBOLS_LACK_NOTHING;
 }
 
-int module_files_want(struct module_files *files, const char *module,
-                      const struct symbols_options *options, const struct file_wanted *wanted)
+static int open_wanted_file(struct module_files *files, const char *module,
+                            const struct symbols_options *options, const struct file_wanted *wanted)
 {
     switch (wanted->what) {
     case CHANNEL_MODULE:
@@ -200,6 +201,24 @@ int module_files_want(struct module_files *files, const char *module,
         return open_split_file_of(module, options, wanted);
     }
     return -EINVAL;
+}
+
+/*
+ * Nothing but a part of a program goes to the child: no file with a secret that the target names,
+ * and no memory of others (/proc/kcore, core files).
+ */
+int module_files_want(struct module_files *files, const char *module,
+                      const struct symbols_options *options, const struct file_wanted *wanted)
+{
+    AUTO_CLOSE int fd = open_wanted_file(files, module, options, wanted);
+    Elf64_Ehdr header;
+
+    if (fd < 0)
+        return fd;
+    if (!file_read(fd, 0, &header, sizeof header) || !elf_header_valid(&header) ||
+        header.e_type == ET_CORE)
+        return -ENOEXEC;
+    return steal_fd(&fd);
 }
 
 void module_files_close(struct module_files *files)

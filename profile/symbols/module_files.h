@@ -17,7 +17,9 @@ struct module_files {
 enum symbols_lack module_files_open(struct module_files *files,
                                     const struct symbol_mapping *mapping,
                                     const struct symbols_options *options, int *err);
-/* Opens a file that belongs to it. Returns a file descriptor, which the caller closes, or -errno.
+/*
+ * Opens a file that belongs to it. Returns a file descriptor, which the caller closes, or -errno;
+ * -ENOEXEC: it is no ELF file, or one of a process's memory.
  */
 int module_files_want(struct module_files *files, const char *module,
                       const struct symbols_options *options, const struct file_wanted *wanted);
