@@ -458,6 +458,15 @@ static bool take_old_header(struct parser *parser, struct cursor *line)
     return take_decimal(line, &profile->period);
 }
 
+static const char begin[] = "heap_v2/", old_begin[] = "heap profile:";
+
+bool heap_begins(const char *text, size_t len)
+{
+    const struct cursor all = cursor_of(text, len);
+
+    return cursor_begins(all, begin) || cursor_begins(all, old_begin);
+}
+
 static bool take_header(struct parser *parser)
 {
     struct heap_profile *profile = parser->profile;
@@ -466,11 +475,11 @@ static bool take_header(struct parser *parser)
 
     if (!next_line(parser, &line))
         return false;
-    parser->threaded = cursor_take_text(&line, "heap_v2/");
+    parser->threaded = cursor_take_text(&line, begin);
     if (parser->threaded)
         good = take_decimal(&line, &profile->period);
     else
-        good = cursor_take_text(&line, "heap profile:") && take_old_header(parser, &line);
+        good = cursor_take_text(&line, old_begin) && take_old_header(parser, &line);
     if (profile->sampling == HEAP_UNIFORM)
         profile->period /= 2; /* the text has twice the mean (jeprof's ReadHeapProfile) */
     if (profile->period <= 1)

@@ -105,6 +105,11 @@ struct heap_profile {
     bool cut_short; /* the text ends within a line, which was ignored */
 };
 
+enum { HEAP_BEGIN_MAX = 16 };
+
+/* False: what begins so, with HEAP_BEGIN_MAX bytes or more, is not a heap profile. */
+bool heap_begins(const char *text, size_t len);
+
 /*
  * Parses a text, which is not kept. FAULT_PROFILE: it is not a heap profile.
  * FAULT_INTERNAL: out of memory. Call heap_free in every case.

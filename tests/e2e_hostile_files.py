@@ -4,6 +4,8 @@ import gzip
 import json
 import os
 import re
+import signal
+import subprocess
 
 import hostile
 import lib
@@ -75,6 +77,38 @@ class Files(hostile.TestCase):
         path = self.deep(520)
         result = self.report(path, "-f", "flame", code=lib.OUTPUT_FAILED)
         self.assertIn("it is larger than the limit of 33554432 frames", result.err)
+
+    def test_not_files_of_text(self):
+        """What is no text, or no profile, is not read to its end."""
+        begun, sparse = self.heap(HEAD % "" + "@ 0x1\n  t*: 3: 3072 [0: 0]\n"), self.path("sparse")
+        for path in begun, sparse:
+            with open(path, "ab") as file:
+                file.truncate(7 << 30)
+        result = self.report(begun)
+        self.assertIn("1 stack", result.text)
+        self.assertIn("the profile is truncated", result.err)
+        for path in sparse, "/dev/zero", "/dev/urandom", self.path(""):
+            self.report(path, code=lib.USAGE)
+        with open(self.path("words"), "wb") as file:
+            for _ in range(600):
+                file.write(b"word\n" * (1 << 18))
+        self.report(file.name, code=lib.USAGE)
+
+    def test_pipe_without_writer(self):
+        """One Ctrl-C ends the wait for it, as an interruption."""
+        os.mkfifo(self.path("pipe"))
+        tool = self.process([lib.TOOL, "report", self.path("pipe")], stderr=subprocess.PIPE,
+                            env=lib.tool_environment())
+
+        def waits():
+            """It handles the signal, and is in openat."""
+            handled = re.search(r"SigCgt:\s+(\w+)", lib.read_text("/proc/%d/status" % tool.pid))[1]
+            return (int(handled, 16) >> signal.SIGINT - 1 & 1 and
+                    lib.read_text("/proc/%d/syscall" % tool.pid).startswith("257 "))
+
+        self.assertTrue(lib.wait_until(waits))
+        tool.send_signal(signal.SIGINT)
+        self.assertEqual(tool.wait(), lib.INTERRUPTED, tool.stderr.read())
 
 
 if __name__ == "__main__":

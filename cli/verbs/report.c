@@ -20,12 +20,13 @@
 #include <sys/stat.h>
 
 enum { READ_SIZE = 1 << 20, INPUTS_MAX = 2 + OPTIONS_BETWEEN_MAX };
-/* Larger than the limit of a streamed dump. */
-#define PROFILE_LIMIT ((size_t)8 << 30)
+/* Of the text of each input; less where the host has less than twice that left. */
+#define PROFILE_LIMIT ((size_t)2 << 30)
 
 struct input {
     struct sink text;
     uint64_t time_ns;
+    bool statistics; /* not a profile */
 };
 
 static fault_code set_input_fault(struct fault *fault, int err, const char *path)
@@ -33,10 +34,20 @@ static fault_code set_input_fault(struct fault *fault, int err, const char *path
     return fault_set(fault, FAULT_PROFILE, err, "read profile", "%s", path);
 }
 
+static bool is_no_profile(const struct input *input)
+{
+    return !input->statistics && input->text.len >= HEAP_BEGIN_MAX &&
+           !heap_begins((const char *)input->text.bytes, input->text.len);
+}
+
+/*
+ * A text ends at the first NUL: what follows are pages that were lost with the power, the hole of
+ * a sparse file, or /dev/zero. The NUL stays, as an incomplete line.
+ */
 static fault_code read_all(struct input *input, int fd, const char *path, struct fault *fault)
 {
     for (;;) {
-        unsigned char *room = sink_reserve(&input->text, READ_SIZE);
+        unsigned char *room = sink_reserve(&input->text, READ_SIZE), *end;
         ssize_t n;
         if (!room)
             return sink_refuse(&input->text, "read profile", fault);
@@ -49,7 +60,10 @@ static fault_code read_all(struct input *input, int fd, const char *path, struct
             return set_input_fault(fault, errno, path);
         if (n == 0)
             return FAULT_NONE;
-        input->text.len += (size_t)n;
+        end = memchr(room, 0, (size_t)n);
+        input->text.len += end ? (size_t)(end - room) + 1 : (size_t)n;
+        if (end || is_no_profile(input)) /* the parser says so */
+            return FAULT_NONE;
     }
 }
 
@@ -83,12 +97,25 @@ static int open_input(const char *path)
     return fd < 0 ? -errno : fd;
 }
 
+static size_t affordable(void)
+{
+    struct procfs proc;
+    size_t limit = PROFILE_LIMIT;
+
+    if (procfs_open(&proc, "/proc") == 0)
+        limit = sink_affordable(&proc, PROFILE_LIMIT);
+    procfs_close(&proc);
+    return limit;
+}
+
 static fault_code read_input(struct input *input, const char *path, struct fault *fault)
 {
     AUTO_CLOSE int fd = open_input(path);
     struct stat st;
 
-    sink_init(&input->text, PROFILE_LIMIT);
+    sink_init(&input->text, affordable());
+    if (fd == -EINTR)
+        return fault_set(fault, FAULT_INTERRUPTED, EINTR, "read profile", "%s", path);
     if (fd < 0)
         return set_input_fault(fault, -fd, path);
     if (fstat(fd, &st))
@@ -182,7 +209,7 @@ struct frag_report {
 
 static fault_code read_statistics(struct frag *frag, const char *path, struct fault *fault)
 {
-    struct input input = {0};
+    struct input input = {.statistics = true};
     fault_code rc = read_input(&input, path, fault);
 
     if (rc == FAULT_NONE)
