@@ -80,8 +80,14 @@ static void format_no_match(const struct selection *selection, const struct sele
 
 static void format_ambiguous(const struct container containers[2], char *out, size_t size)
 {
-    snprintf(out, size, "several ids start with it: %s/%.64s, %s/%.64s", containers[0].engine,
-             containers[0].id, containers[1].engine, containers[1].id);
+    const struct container *first = &containers[0], *second = &containers[1];
+
+    if (strcmp(first->id, second->id) == 0)
+        snprintf(out, size, "several users have made a cgroup of %s/%.64s: uid %d and uid %d",
+                 first->engine, first->id, (int)first->owner, (int)second->owner);
+    else
+        snprintf(out, size, "several ids start with it: %s/%.64s, %s/%.64s", first->engine,
+                 first->id, second->engine, second->id);
 }
 
 /* Describes the object of the fault, to complete the sentences of cli/message.c. */
@@ -134,6 +140,15 @@ static void print_left_out(const struct selection *selection, const struct optio
                 plural_es(selection->unreadable), selection->unreadable == 1 ? "was" : "were");
 }
 
+/* A user who makes cgroups chooses their names. */
+static void print_owner(const struct container *container)
+{
+    if (container->engine && container->owner && container->owner != CONTAINER_NO_OWNER &&
+        container->owner != geteuid())
+        message("the cgroup of %s/%.12s was made by uid %d, who chose its name", container->engine,
+                container->id, (int)container->owner);
+}
+
 /* The data that the stall guard reports about a search. */
 struct stalled_search {
     const struct subject *subject;
@@ -182,6 +197,8 @@ static int choose_by_search(struct targets *targets, const struct options *optio
     if (targets_find(targets, &request, &fault) != FAULT_NONE)
         return print_choice_fault(targets, &request, &subject, &fault);
     print_left_out(&targets->selection, options);
+    if (!options->quiet)
+        print_owner(&targets->selection.containers[0]);
     return EXIT_DONE;
 }
 

@@ -1,8 +1,11 @@
 #include "host/container.h"
+#include "base/text.h"
 #include "base/util.h"
 #include "host/cgroup.h"
 #include "host/mountinfo.h"
 #include "host/namespaces.h"
+
+#include <sys/stat.h>
 
 /* Returns the part of a path between `name` and the next slash; empty if name is not in it. */
 static struct cursor part_after(struct cursor path, const char *name)
@@ -92,6 +95,25 @@ bool container_read(const struct procfs *proc, pid_t pid, struct container *out)
     return container_of_groups(text, out) || (cgroup_at_root(text) && read_mounts(proc, pid, out));
 }
 
+/* Looks only where the tool itself sees the cgroups: a process chooses what it mounts. */
+static uid_t owner_of_group(const struct procfs *proc, pid_t pid, const char *id)
+{
+    static const enum cgroup_tree trees[] = {CGROUP_V2, CGROUP_V1_MEMORY, CGROUP_V1_FREEZER};
+    struct cgroup_dir dir, group = {.path = ""};
+    struct stat st;
+
+    for (size_t i = 0; i < ARRAY_LEN(trees) && !group.path[0]; i++) {
+        if (!cgroup_dir_find(proc, pid, trees[i], &dir) || dir.through != PROC_SELF)
+            continue;
+        do
+            if (strstr(text_base_name(dir.path), id))
+                group = dir; /* the outermost is the container's */
+        while (cgroup_dir_parent(&dir));
+    }
+    AUTO_CLOSE int fd = group.path[0] ? cgroup_dir_name(proc, &group) : -1;
+    return fd >= 0 && fstat(fd, &st) == 0 ? st.st_uid : CONTAINER_NO_OWNER;
+}
+
 bool container_has(const struct procfs *proc, pid_t pid, const char *id, struct container *out)
 {
     AUTO_FREE char *cgroups = NULL;
@@ -99,6 +121,9 @@ bool container_has(const struct procfs *proc, pid_t pid, const char *id, struct 
 
     if (!cgroup_read(proc, pid, &cgroups, &text))
         return false;
-    return container_in_groups(text, id, out) ||
-           (cgroup_at_root(text) && read_mounts(proc, pid, out) && container_is(out, id));
+    if (container_in_groups(text, id, out)) {
+        out->owner = owner_of_group(proc, pid, out->id);
+        return true;
+    }
+    return cgroup_at_root(text) && read_mounts(proc, pid, out) && container_is(out, id);
 }

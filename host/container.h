@@ -17,7 +17,11 @@
  */
 bool container_read(const struct procfs *proc, pid_t pid, struct container *out);
 
-/* True if the process is in the container with that id (container_is), or in one within it. */
+/*
+ * True if the process is in the container with that id (container_is), or in one within it. A user
+ * to whom a cgroup is delegated can make one with any name below it: *out has the owner of the
+ * cgroup's directory. Engines that run as root make cgroups of root.
+ */
 bool container_has(const struct procfs *proc, pid_t pid, const char *id, struct container *out);
 
 /* Finds the container in the text of /proc/PID/mountinfo. False if it shows no container or pod. */

@@ -3,12 +3,17 @@
 
 #include "base/cursor.h"
 
+#include <sys/types.h>
+
+#define CONTAINER_NO_OWNER ((uid_t)-1)
+
 enum { CONTAINER_ID_LEN = 64, CONTAINER_PREFIX_MIN = 4, POD_MAX = 40 };
 
 struct container {
     const char *engine; /* static text: "docker", "podman", "cri-o"; NULL: in no container */
     char id[CONTAINER_ID_LEN + 1]; /* hexadecimal digits; for nspawn and lxc the machine's name */
     char pod[POD_MAX]; /* the pod's uid in the form of Kubernetes; "": none, or unknown */
+    uid_t owner;       /* of container_has: who made its cgroup; CONTAINER_NO_OWNER: unknown */
 };
 
 /*

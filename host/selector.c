@@ -106,7 +106,7 @@ void selector_note_container(struct container containers[2], const struct contai
 
     if (!first->engine)
         *first = *container;
-    else if (strcmp(first->id, container->id) != 0)
+    else if (strcmp(first->id, container->id) != 0 || first->owner != container->owner)
         *second = *container;
 }
 

@@ -136,22 +136,23 @@ class Stuck(hostile.TestCase):
             self.assertTrue(os.path.exists(self.path("%d.heap" % pid)))
         self.assert_none_left()
 
-    def run_beside(self, *words):
-        """Runs the tool on all by their pids; returns those that wait for a stuck process at the
-        moment when the last one is done, whose file then exists."""
-        tool = self.process([lib.TOOL, *words, *map(str, self.pids)], stdin=subprocess.DEVNULL,
+    def test_slots(self):
+        """More stuck processes than are worked on at once: those behind them do not wait. All
+        stuck ones are still waited for when the last process is done."""
+        self.start_all(6)
+        pids = [self.others[0], *self.stuck, self.others[1]]
+        tool = self.process([lib.TOOL, "dump", "--timeout", "60s", "-o", self.path("%p.heap"),
+                             *map(str, pids)], stdin=subprocess.DEVNULL,
                             stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
                             env=lib.tool_environment())
-        last = self.path("%d.heap" % self.pids[-1])
-        self.assertTrue(lib.wait_until(lambda: os.path.exists(last) or tool.poll() is not None))
-        return [pid for pid in children(tool.pid) if lib.state_of(pid) == "D"]
 
-    def test_slots(self):
-        """More stuck processes than are worked on at once: those behind them do not wait."""
-        self.start_all(6)
-        self.pids = [self.others[0], *self.stuck, self.others[1]]
-        waiting = self.run_beside("dump", "--timeout", "60s", "-o", self.path("%p.heap"))
-        self.assertEqual(len(waiting), len(self.stuck))
+        def waiting():
+            return [pid for pid in children(tool.pid) if lib.state_of(pid) == "D"]
+
+        self.assertTrue(lib.wait_until(lambda: len(waiting()) == 6 or tool.poll() is not None))
+        last = self.path("%d.heap" % pids[-1])
+        self.assertTrue(lib.wait_until(lambda: os.path.exists(last) or tool.poll() is not None))
+        self.assertEqual(len(waiting()), 6)
 
     def assert_nothing_kept(self, tool):
         """Looks at `watch` while it looks again and again at a stuck process. A worker is given

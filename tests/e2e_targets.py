@@ -55,8 +55,9 @@ def pids_of(result, failed=False):
 class Hierarchy:
     """Returns a mount of cgroups in which this test may make cgroups, v2 or one of v1."""
 
-    def __init__(self):
-        found = [path for path in [GROUPS] + sorted(list_directories(GROUPS)) if is_usable(path)]
+    def __init__(self, names=None):
+        found = [path for path in [GROUPS] + sorted(list_directories(GROUPS))
+                 if (not names or os.path.basename(path) in names) and is_usable(path)]
         if not found:
             raise unittest.SkipTest("no control groups can be made below %s" % GROUPS)
         self.root = found[0]
@@ -302,6 +303,37 @@ class Targets(lib.TestCase):
         listed = [row["pid"] for row in json.loads(done.stdout)["processes"]]
         self.assertNotIn(stranger.pid, listed)
         self.assertEqual(listed, [member.pid])
+
+    def test_imitated_group(self):
+        """Whoever may make cgroups can give one the name of a container: it is told by its owner."""
+        lib.require_root()
+        groups = Hierarchy(("cgroup", "unified", "memory"))
+        self.addCleanup(groups.remove)
+        name = "docker-" + "".join(random.choices("0123456789abcdef", k=64)) + ".scope"
+        paths = [groups.make("jt%d/%s/%s/init" % (os.getpid(), top, name))
+                 for top in ("system", "user")]
+        for path in paths[1], os.path.dirname(paths[1]):
+            os.chown(path, 65534, 65534)
+        member, stranger = self.sleeper(), self.sleeper()
+        words = ("ps", "--json", "--container", name[7:-6])
+        self.join(paths[1], stranger)
+        result = lib.run_tool("on", "--container", name[7:-6])
+        self.assertRegex(result.err, r"the cgroup of docker/\w{12} was made by uid 65534, who chose")
+        self.join(paths[0], member)
+        self.assertEqual(len(json.loads(lib.run_tool(*words).text)["processes"]), 2)
+        for more in ((), ("--all",)):
+            result = lib.run_tool("on", "--container", name[7:-6], *more)
+            self.assert_failed(result, lib.USAGE, "several users have made a cgroup of docker/",
+                               "uid 0", "uid 65534")
+        self.join(groups.make("jt%d/other" % os.getpid()), stranger)
+        result = self.assert_ran(lib.run_tool("on", "--container", name[7:-6]))
+        self.assertNotIn("was made by", result.err)
+        for process in member, stranger:
+            lib.end_process(process)
+
+    def join(self, path, process):
+        with open(path + "/cgroup.procs", "w") as file:
+            file.write(str(process.pid))
 
     def test_groups(self):
         """--cgroup and --container: real cgroups, with names like those of an engine."""
