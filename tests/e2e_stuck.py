@@ -4,6 +4,7 @@ import contextlib
 import ctypes
 import json
 import os
+import shutil
 import signal
 import subprocess
 import unittest
@@ -23,6 +24,16 @@ PROCESSES = (56, 57, 58, 435)  # clone, fork, vfork, clone3
 libc = ctypes.CDLL(None, use_errno=True)
 
 
+def waiting(tool):
+    """Returns the workers of the tool that wait for a page."""
+    found = []
+    for pid in children(tool.pid):
+        with contextlib.suppress(OSError, KeyError):  # it ends meanwhile
+            if lib.state_of(pid) == "D":
+                found.append(pid)
+    return found
+
+
 class Stuck(hostile.TestCase):
     """They are selected as descendants of the test, so that no other process matters."""
 
@@ -32,9 +43,9 @@ class Stuck(hostile.TestCase):
         self.addCleanup(libc.prctl, PR_SET_CHILD_SUBREAPER, 0, 0, 0, 0)
         self.stuck, self.others = [], []
 
-    def start(self, what):
+    def start(self, what, program=os.path.join(lib.VICTIMS, "stuck")):
         """Starts one; what is the word of tests/victims/stuck.c."""
-        argv = [os.path.join(lib.VICTIMS, "stuck"), what]
+        argv = [program, what]
         env = lib.tool_environment({"LD_PRELOAD": jemalloc_library(),
                                     "MALLOC_CONF": "prof:true,prof_active:false"})
         process = self.process(argv, env=env, stdout=subprocess.PIPE)
@@ -146,13 +157,10 @@ class Stuck(hostile.TestCase):
                             stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
                             env=lib.tool_environment())
 
-        def waiting():
-            return [pid for pid in children(tool.pid) if lib.state_of(pid) == "D"]
-
-        self.assertTrue(lib.wait_until(lambda: len(waiting()) == 6 or tool.poll() is not None))
+        self.assertTrue(lib.wait_until(lambda: len(waiting(tool)) == 6 or tool.poll() is not None))
         last = self.path("%d.heap" % pids[-1])
         self.assertTrue(lib.wait_until(lambda: os.path.exists(last) or tool.poll() is not None))
-        self.assertEqual(len(waiting()), 6)
+        self.assertEqual(len(waiting(tool)), 6)
 
     def assert_nothing_kept(self, tool):
         """Looks at `watch` while it looks again and again at a stuck process. A worker is given
@@ -162,7 +170,7 @@ class Stuck(hostile.TestCase):
         def look():
             now = children(tool.pid)
             self.assertLess(len(now), 4, now)
-            if len(now) == 1 and lib.state_of(now[0]) == "D":
+            if len(now) == 1 and waiting(tool) == now:
                 count = len(os.listdir("/proc/%d/fd" % tool.pid))
                 open_files[now[0]] = min(count, open_files.get(now[0], count))
             return len(open_files) > POLLS or tool.poll() is not None
@@ -176,15 +184,18 @@ class Stuck(hostile.TestCase):
         """It waits for the next process of a name, which a stuck one has, too: that one is looked
         at each second, and the tool keeps nothing of these looks. The next that answers is
         watched."""
-        words = ["watch", "-n", "stuck", "--json", "--when", "rss>1G", "-o", self.path("")]
+        name = "jt%d" % os.getpid()
+        program = self.path(name)
+        shutil.copy(os.path.join(lib.VICTIMS, "stuck"), program)
+        words = ["watch", "-n", name, "--json", "--when", "rss>1G", "-o", self.path("")]
         tool = self.process([lib.TOOL, *words], stdout=subprocess.PIPE,
                             stderr=subprocess.DEVNULL, env=lib.tool_environment())
         self.assertEqual(json.loads(tool.stdout.readline())["event"], "waiting")
-        stuck = self.start("data")
+        stuck = self.start("data", program)
         self.assert_nothing_kept(tool)
         stuck.kill()
         stuck.wait()
-        self.start("none")
+        self.start("none", program)
         event = json.loads(tool.stdout.readline())
         self.assertEqual((event["event"], event["pid"]), ("watching", self.others[0]))
         tool.send_signal(signal.SIGINT)
@@ -228,7 +239,7 @@ class Stuck(hostile.TestCase):
                            env=lib.tool_environment())
 
         def waits():
-            asleep = [pid for pid in children(tool.pid) if lib.state_of(pid) == "D"]
+            asleep = waiting(tool)
             return asleep if len(asleep) >= len(self.stuck) else []
 
         self.assertTrue(lib.wait_until(lambda: waits() or tool.poll() is not None))
