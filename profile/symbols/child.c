@@ -10,10 +10,11 @@
 #include <sys/socket.h>
 
 /* The tool receives 64 KiB at a time. */
-enum { FLUSH_AT = 60 << 10, SAID_KEPT = 8 << 10 };
+enum { FLUSH_AT = 60 << 10, SAID_KEPT = 1 << 10 };
 
 struct said_text {
-    const char *text;
+    char *text;
+    size_t capacity;
     uint32_t hash, number; /* number 0: none */
 };
 
@@ -25,7 +26,6 @@ struct child {
     struct table seed; /* of hashes */
     struct said_text said[SAID_KEPT];
     uint32_t text_count;
-    struct arena arena; /* of the texts */
 };
 
 /* The tool sees how the child ends, and does without what it was asked for. */
@@ -99,10 +99,16 @@ static uint32_t number_of_text(struct child *child, const char *text)
     said = &child->said[hash % SAID_KEPT];
     if (said->hash == (uint32_t)hash && said->number && strcmp(said->text, text) == 0)
         return said->number;
-    *said = (struct said_text){arena_string(&child->arena, text, len), (uint32_t)hash,
-                               ++child->text_count};
+    if (said->capacity <= len) {
+        free(said->text);
+        said->capacity = 2 * len + 1;
+        said->text = malloc(said->capacity);
+    }
     if (!said->text)
         end_child();
+    memcpy(said->text, text, len + 1);
+    said->hash = (uint32_t)hash;
+    said->number = ++child->text_count;
     say(child, CHANNEL_TEXT, text, len);
     return said->number;
 }

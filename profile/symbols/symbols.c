@@ -366,6 +366,8 @@ void symbols_ask(struct symbols *symbols, const uint64_t *addresses, size_t coun
     question.places = places;
     if (question.count)
         ask_reader(&question);
+    if (symbols->options.once) /* while it lives, each page that the tool writes is copied */
+        reader_end(&symbols->reader);
     if (deadline)
         (void)interruptions_end_at(former);
 }
