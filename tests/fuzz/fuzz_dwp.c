@@ -1,6 +1,6 @@
 /*
  * A program and its DWARF package: the input begins with the program's length in four
- * bytes. The package is where the program's is sought; no other file is.
+ * bytes. The package is found where the program's is sought, and as each split file.
  */
 #include "own_files.h"
 #include "profile/symbols/dwp_index.h"

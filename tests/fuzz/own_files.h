@@ -17,7 +17,7 @@ static int own_open(void *ctx, size_t module, const struct file_wanted *wanted)
     (void)module;
     if (wanted->what == CHANNEL_MODULE)
         return fcntl(own_module, F_DUPFD_CLOEXEC, 0);
-    if (wanted->what == CHANNEL_SPLIT && own_split >= 0 && !wanted->name && !wanted->attempt)
+    if (wanted->what == CHANNEL_SPLIT && own_split >= 0 && !wanted->attempt)
         return fcntl(own_split, F_DUPFD_CLOEXEC, 0);
     return wanted->what == CHANNEL_SPLIT ? -EDOM : -ENOENT;
 }

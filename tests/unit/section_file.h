@@ -7,7 +7,7 @@
 #include <string.h>
 #include <sys/auxv.h>
 
-enum { SECTION_FILE_MAX = 8 };
+enum { SECTION_FILE_MAX = 12 };
 
 struct section_file {
     unsigned char *bytes;
@@ -44,6 +44,7 @@ static inline void section_file_begin(struct section_file *file)
     memcpy(file->header.e_ident, ELFMAG, SELFMAG);
     file->header.e_ident[EI_CLASS] = ELFCLASS64;
     file->header.e_ident[EI_DATA] = ELFDATA2LSB;
+    file->header.e_ident[EI_VERSION] = EV_CURRENT;
     section_file_append(file, &file->header, sizeof file->header);
     section_file_append(file, &file->note, sizeof file->note);
     file->count = file->names_len = 1;
