@@ -1,4 +1,7 @@
-/* .gnu_debugdata: the input is the section, or the whole file; its content is read. */
+/*
+ * .gnu_debugdata: the input is the section, or the whole file; its content is read. It is unpacked
+ * in this process, too: what a child does, the fuzzer does not see.
+ */
 #include "elf/minidebug.h"
 #include "elf/symtab.h"
 #include "fuzz.h"
@@ -23,6 +26,16 @@ static int memory_file(const void *bytes, size_t len)
     return fd;
 }
 
+static void unpack_here(const uint8_t *data, size_t size)
+{
+    AUTO_CLOSE int to = memory_file(NULL, 0);
+    int rc = minidebug_unpack(data, size, to);
+    struct stat st;
+
+    expect(rc == 0 || rc == -ENOMEM || rc == -EFBIG || rc == -EBADMSG);
+    expect(fstat(to, &st) == 0 && st.st_size <= MINIDEBUG_UNPACKED_MAX);
+}
+
 static void unpack(int fd)
 {
     AUTO_CLOSE int unpacked = minidebug_open(fd);
@@ -42,6 +55,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct section_file file;
     AUTO_CLOSE int whole = memory_file(data, size);
 
+    unpack_here(data, size);
     unpack(whole);
     section_file_begin(&file);
     section_file_add(&file, ".gnu_debugdata", SHT_PROGBITS, data, size);
