@@ -99,6 +99,16 @@ class Case(lib.TestCase):
             subprocess.run(["objcopy", "--compress-debug-sections=zlib", library], check=True)
         return library
 
+    def interrupt_in_child(self, tool):
+        """One Ctrl-C suffices, while a child of the tool reads."""
+        self.addCleanup(lib.end_process, tool)
+        children = "/proc/%d/task/%d/children" % (tool.pid, tool.pid)
+        self.assertTrue(lib.wait_until(lambda: lib.read_text(children)))
+        time.sleep(0.1)
+        tool.send_signal(signal.SIGINT)
+        _, err = tool.communicate(timeout=60)
+        self.assertEqual(tool.returncode, lib.INTERRUPTED, err)
+
     def bomb(self, name, rows=1, abbreviations="", entries="", compress=False):
         parts = {"rows": rows, "abbreviations": abbreviations, "entries": entries,
                  "children": int(bool(entries))}
@@ -192,17 +202,9 @@ class Bombs(Case):
         self.assertIn("honest", text)
 
     def test_interrupted(self):
-        """Once suffices."""
         path = self.heap(self.attributes(), self.good)
-        tool = subprocess.Popen([lib.TOOL, "report", path], stdout=subprocess.PIPE,
-                                stderr=subprocess.PIPE, env=lib.tool_environment())
-        self.addCleanup(self.end, tool)
-        children = "/proc/%d/task/%d/children" % (tool.pid, tool.pid)
-        self.assertTrue(lib.wait_until(lambda: lib.read_text(children)))
-        time.sleep(0.1)
-        tool.send_signal(signal.SIGINT)
-        _, err = tool.communicate(timeout=60)
-        self.assertEqual(tool.returncode, lib.INTERRUPTED, err)
+        self.interrupt_in_child(lib.Process([lib.TOOL, "report", path], stdout=subprocess.PIPE,
+                                            stderr=subprocess.PIPE, env=lib.tool_environment()))
 
 
 @unittest.skipUnless(platform.machine() == "x86_64", "its functions are written for x86-64")
@@ -259,6 +261,9 @@ class Live(Case):
         carrier = self.start((library, "honest"), (self.good, "_ZN4good4nameEv"))
         result = self.run_on(carrier, "explain", "--timeout", "3s")
         self.assertLess(result.seconds, 8)
+        self.interrupt_in_child(lib.Process([lib.TOOL, "explain", str(carrier.pid)],
+                                            env=lib.tool_environment(), stdout=subprocess.PIPE,
+                                            stderr=subprocess.PIPE))
 
     def put_symbols(self, library, count, name):
         """Gives a library a symbol table of so many symbols, all with one name."""

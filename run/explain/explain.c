@@ -439,6 +439,9 @@ fault_code explain_read(struct explain *explain, const struct fault *found, stru
     read_circumstances(explain);
     if (found->code == FAULT_NONE)
         read_jemalloc(explain);
+    if (*interrupt_flag())
+        return fault_set(fault, FAULT_INTERRUPTED, EINTR, "look at the memory", "%d",
+                         (int)explain->attachment->target.pid);
     rc = target_check(&explain->attachment->target, fault);
     if (rc == FAULT_NONE)
         judge_explained(explain);
