@@ -281,6 +281,8 @@ static void test_full(void)
     reader = begin(&scene, answer_and_not_read);
     reader->deadline = &scene.deadline;
     scene.deadline.at = clock_now() + 500000000;
+    CHECK(lines_of(reader) == READER_TIME); /* it has had its share */
+    scene.deadline.at = clock_now();
     CHECK(lines_of(reader) == READER_INTERRUPTED);
     end(&scene);
 }
