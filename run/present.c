@@ -96,10 +96,8 @@ static void close_part(struct part *part)
         symbols_free(part->symbols);
 }
 
-static void report_note(const struct presentation *presentation, const struct run_note *note)
+static void report_note(const struct run_events *events, const struct run_note *note)
 {
-    const struct run_events *events = presentation->events;
-
     if (events && events->note)
         events->note(events->ctx, note);
 }
@@ -111,12 +109,19 @@ static void report_split(const struct presentation *presentation, const struct s
 
     for (size_t i = 0; symbols_coverage(symbols, i, &coverage); i++)
         if (coverage.split_missing)
-            report_note(presentation,
+            report_note(presentation->events,
                         &(struct run_note){.kind = NOTE_SPLIT_MISSING, .coverage = &coverage});
 }
 
-/* Reports which modules lack names, and why. The allocator's own calls are not shown. */
-static void report_coverage(const struct presentation *presentation, const struct symbols *symbols)
+/* The allocator's own calls are not shown. */
+static bool lacks_names(const struct symbols_coverage *coverage)
+{
+    return coverage->with_function < coverage->addresses &&
+           !(coverage->path && strstr(coverage->path, "libjemalloc"));
+}
+
+void present_coverage(const struct run_events *events, const struct symbols *symbols,
+                      bool only_unread)
 {
     struct symbols_coverage coverage;
     unsigned missing = 0, unread = 0;
@@ -125,33 +130,32 @@ static void report_coverage(const struct presentation *presentation, const struc
     for (size_t i = 0; symbols_coverage(symbols, i, &coverage); i++) {
         const struct run_note note = {
             .kind = coverage.loss ? NOTE_NAMES_UNREAD : NOTE_NAMES_MISSING, .coverage = &coverage};
-        if (!coverage.loss && (coverage.with_function >= coverage.addresses ||
-                               (coverage.path && strstr(coverage.path, "libjemalloc"))))
+        if (!coverage.loss && (only_unread || !lacks_names(&coverage)))
             continue;
         if (coverage.loss ? unread++ < UNREAD_REPORTED : missing++ < MISSING_REPORTED)
-            report_note(presentation, &note);
+            report_note(events, &note);
         else
             more++;
     }
     if (more)
-        report_note(presentation, &(struct run_note){.kind = NOTE_NAMES_UNREAD, .count = more});
+        report_note(events, &(struct run_note){.kind = NOTE_NAMES_UNREAD, .count = more});
 }
 
 static void report_oddities(const struct presentation *presentation,
                             const struct heap_profile *profile)
 {
     if (profile->cut_short)
-        report_note(presentation, &(struct run_note){.kind = NOTE_PROFILE_CUT});
+        report_note(presentation->events, &(struct run_note){.kind = NOTE_PROFILE_CUT});
     if (profile->odd_lines)
-        report_note(presentation, &(struct run_note){.kind = NOTE_PROFILE_ODD_LINES,
-                                                     .count = profile->odd_lines});
+        report_note(presentation->events, &(struct run_note){.kind = NOTE_PROFILE_ODD_LINES,
+                                                             .count = profile->odd_lines});
     if (profile->odd_maps)
-        report_note(presentation,
+        report_note(presentation->events,
                     &(struct run_note){.kind = NOTE_PROFILE_ODD_MAPS, .count = profile->odd_maps});
     if (!profile->has_maps)
-        report_note(presentation, &(struct run_note){.kind = NOTE_PROFILE_NO_MAPS});
+        report_note(presentation->events, &(struct run_note){.kind = NOTE_PROFILE_NO_MAPS});
     if (profile->line_count == 0)
-        report_note(presentation,
+        report_note(presentation->events,
                     &(struct run_note){.kind = NOTE_PROFILE_EMPTY, .count = profile->period});
 }
 
@@ -161,19 +165,19 @@ static void report_part(const struct presentation *presentation, const struct pa
     if (presentation->terse)
         return;
     report_oddities(presentation, &part->profile);
-    report_coverage(presentation, part->symbols);
+    present_coverage(presentation->events, part->symbols, false);
     report_split(presentation, part->symbols);
     if (symbols_map_error(part->symbols))
-        report_note(presentation,
+        report_note(presentation->events,
                     &(struct run_note){.kind = NOTE_PERF_MAP_UNUSED,
                                        .count = (uint64_t)symbols_map_error(part->symbols)});
     if (samples->cut)
-        report_note(presentation,
+        report_note(presentation->events,
                     &(struct run_note){.kind = NOTE_STACKS_TRUNCATED, .count = samples->cut});
     if (samples->compares && samples->period != samples->base_period)
-        report_note(presentation, &(struct run_note){.kind = NOTE_PERIODS_DIFFER,
-                                                     .count = samples->period,
-                                                     .total = samples->base_period});
+        report_note(presentation->events, &(struct run_note){.kind = NOTE_PERIODS_DIFFER,
+                                                             .count = samples->period,
+                                                             .total = samples->base_period});
 }
 
 static fault_code write_svg(const struct presentation *presentation, const struct samples *samples,
@@ -338,7 +342,7 @@ static fault_code finish_output(const struct presentation *presentation, struct 
     fault_code rc = output_finish(output, bytes, len, fault);
 
     if (rc == FAULT_NONE && output->ns >= SLOW_NS && output->fd < 0)
-        report_note(presentation,
+        report_note(presentation->events,
                     &(struct run_note){.kind = NOTE_OUTPUT_SLOW, .count = output->ns});
     return rc;
 }

@@ -48,3 +48,10 @@ void presentation_free(struct presentation *presentation);
  */
 fault_code present(const struct presentation *presentation, const struct present_source *sources,
                    size_t count, struct output *output, struct fault *fault);
+
+/*
+ * Notes of which modules the files were not read to their end, and why; also, unless only_unread,
+ * which others lack names.
+ */
+void present_coverage(const struct run_events *events, const struct symbols *symbols,
+                      bool only_unread);

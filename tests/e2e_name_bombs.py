@@ -261,6 +261,8 @@ class Live(Case):
         carrier = self.start((library, "honest"), (self.good, "_ZN4good4nameEv"))
         result = self.run_on(carrier, "explain", "--timeout", "3s")
         self.assertLess(result.seconds, 8)
+        self.assertRegex(result.err, r"long\.so: the rest of its names is not shown: there was no "
+                                     r"time left|long\.so: .* it needs too much (time|memory)")
         self.interrupt_in_child(lib.Process([lib.TOOL, "explain", str(carrier.pid)],
                                             env=lib.tool_environment(), stdout=subprocess.PIPE,
                                             stderr=subprocess.PIPE))

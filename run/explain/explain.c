@@ -9,6 +9,7 @@
 #include "run/faults.h"
 #include "run/interrupt.h"
 #include "run/pause.h"
+#include "run/present.h"
 
 #include <errno.h>
 #include <string.h>
@@ -276,6 +277,7 @@ static fault_code build_sites(struct explain *explain, const struct heap_profile
         good = samples_build(&samples, &options, profile, symbols, NULL, NULL) &&
                sites_update(&explain->sites, &samples, 1);
         samples_free(&samples);
+        present_coverage(attachment->request.events, symbols, true);
     }
     name_cache_free(&names);
     return good ? FAULT_NONE : fault_set(fault, FAULT_INTERNAL, ENOMEM, "explain", "the profile");
