@@ -577,15 +577,15 @@ class Files(lib.TestCase):
         lines = {line for chain in chains for line in chain}
         self.assertEqual(lines, {("space::function", "function", None)})
 
-    def with_debug_info(self, info, abbreviations):
+    def with_debug_info(self, info, abbreviations, strings=b"\0"):
         """Returns the program with other debug information, of DWARF 4."""
         path = os.path.join(self.where, "forged")
-        for name, content in (("info", info), ("abbrev", abbreviations)):
+        parts = {"info": info, "abbrev": abbreviations, "str": strings}
+        for name, content in parts.items():
             with open(os.path.join(self.where, name), "wb") as file:
                 file.write(content)
         sections = [
-            "--update-section=.debug_%s=%s/%s" % (name, self.where, name)
-            for name in ("info", "abbrev")
+            "--update-section=.debug_%s=%s/%s" % (name, self.where, name) for name in parts
         ]
         run(["objcopy", *sections, self.program, path])
         return path
@@ -608,6 +608,26 @@ class Files(lib.TestCase):
                 self.assertIn("outermost", {line.name for chain in chains for line in chain})
                 self.assertLess(float(end[5]), 10, "seconds")
                 self.assertLess(int(end[6]), 800, "MiB")
+
+    def test_beyond_the_section(self):
+        """A unit that is longer than its section, and a text that does not end in it: nothing of
+        them is shown."""
+        # DW_TAG_compile_unit and DW_TAG_subprogram with DW_AT_name, a DW_FORM_strp, and their code.
+        codes = b"".join(bytes([number, tag, children, 3, 0x0E, 0x11, 1, 0x12, 7, 0, 0])
+                         for number, tag, children in ((1, 0x11, 1), (2, 0x2E, 0))) + b"\0"
+        strings = b"unit.c\0forged"
+        die = lambda number, name: struct.pack("<BIQQ", number, strings.index(name), 1, 1 << 62)
+        dies = die(1, b"unit.c") + die(2, b"forged") + b"\0"
+        unit = lambda beyond: struct.pack("<IHIB", 7 + len(dies) + beyond, 4, 0, 8) + dies
+        names = {}
+        for case, info, text in (("good", unit(0), strings + b"\0"),
+                                 ("unit", unit(8), strings + b"\0"), ("text", unit(0), strings)):
+            chains, _ = resolve(self.with_debug_info(info, codes, text), self.addresses)
+            names[case] = {line.name for chain in chains for line in chain}
+        self.assertTrue(any("forged" in name for name in names["good"]), names["good"])
+        for case in "unit", "text":
+            self.assertFalse(any("forged" in name for name in names[case]), case)
+            self.assertIn("outermost", names[case])
 
     def serve(self, path):
         """Starts a debuginfod that has one file; returns the list of its requests."""

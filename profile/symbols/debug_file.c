@@ -133,6 +133,19 @@ static bool unpack_within_limit(struct debug_info *info, struct debug_file *file
     return true;
 }
 
+/* libdw takes each text of a section to end in it. */
+static bool strings_end(const struct debug_info *info, const struct debug_file *file)
+{
+    static const char *const names[] = {".debug_str", ".debug_line_str", ".debug_str.dwo"};
+
+    for (size_t i = 0; i < ARRAY_LEN(names); i++) {
+        const struct debug_bytes bytes = debug_section(info, file, names[i]);
+        if (bytes.len && bytes.at[bytes.len - 1] != '\0')
+            return false;
+    }
+    return true;
+}
+
 bool debug_file_open(struct debug_info *info, struct debug_file *file, struct object *object)
 {
     uint64_t size = 0;
@@ -148,7 +161,7 @@ bool debug_file_open(struct debug_info *info, struct debug_file *file, struct ob
     info->budget += 2 * size;
     if (file->elf)
         file->dwarf = info->lib.dwarf_begin_elf(file->elf, DWARF_C_READ, NULL);
-    return file->dwarf != NULL;
+    return file->dwarf && strings_end(info, file);
 }
 
 struct debug_bytes debug_section(const struct debug_info *info, const struct debug_file *file,
@@ -205,16 +218,15 @@ static Dwarf_Off head_end(const struct debug_file *file, Dwarf_Off start)
 
 void debug_file_units(struct debug_info *info, struct debug_file *file)
 {
-    const Elf64_Shdr *section = object_section_named(file->object, info_name);
     struct debug_unit unit = {.supplement = file == &info->supplement};
     size_t header;
 
-    file->size = section ? section->sh_size : 0;
-    while ((!file->offset || unit.start < file->size) &&
-           read_info(file, unit.start, head_end(file, unit.start)) &&
+    file->size = debug_section(info, file, info_name).len;
+    /* libdw reads a unit as far as its header says, also beyond the section. */
+    while (unit.start < file->size && read_info(file, unit.start, head_end(file, unit.start)) &&
            info->lib.dwarf_nextcu(file->dwarf, unit.start, &unit.end, &header, NULL, NULL, NULL) ==
                0 &&
-           unit.end > unit.start) {
+           unit.end > unit.start && unit.end <= file->size) {
         unit.first = unit.start + header;
         /* libdw would read the DIE of a unit that ends after its header. */
         if (unit.first < unit.end && !add_unit(info, file, &unit))
