@@ -13,6 +13,8 @@ bombs = e2e_name_bombs.Bombs
 
 
 class Confined(lib.TestCase):
+    function = bombs.function
+
     def setUp(self):
         super().setUp()
         self.folder = self.directory()
