@@ -145,6 +145,13 @@ static void answer_and_not_read(void)
     sleep_on();
 }
 
+static void answer_and_sleep(void)
+{
+    say(CHANNEL_LINES, NULL, 0);
+    flush();
+    sleep_on();
+}
+
 static void answer_and_end(void)
 {
     say(CHANNEL_LINES, NULL, 0);
@@ -160,6 +167,7 @@ static void end_at_once(void)
 /* ---- in the tool ---- */
 
 static uint64_t bytes_of_lines, opened, states;
+static pid_t *killed_by_answer; /* NULL: none */
 
 static void take_lines(void *ctx, size_t number, const struct symbol_line *lines, size_t count)
 {
@@ -167,6 +175,8 @@ static void take_lines(void *ctx, size_t number, const struct symbol_line *lines
     (void)number;
     (void)lines;
     bytes_of_lines += count * sizeof *lines;
+    if (killed_by_answer)
+        kill(*killed_by_answer, SIGKILL);
 }
 
 static void take_state(void *ctx, const struct channel_state *state, const char *split_path)
@@ -255,6 +265,18 @@ static void test_memory(void)
     end(&scene);
 }
 
+/* As by the kernel, at a limit that it shares. */
+static void test_killed(void)
+{
+    struct scene scene;
+    struct reader *reader = begin(&scene, answer_and_sleep);
+
+    killed_by_answer = &reader->child.pid;
+    CHECK(lines_of(reader) == READER_MEMORY);
+    killed_by_answer = NULL;
+    end(&scene);
+}
+
 static void test_sleep(void)
 {
     struct scene scene;
@@ -324,8 +346,8 @@ static void test_blame(void)
 /* Each in a process of its own, at the same time, as some take seconds. */
 int main(void)
 {
-    static void (*const tests[])(void) = {test_files, test_demangling, test_memory, test_blame,
-                                          test_sleep, test_busy,       test_full};
+    static void (*const tests[])(void) = {test_files,  test_demangling, test_memory, test_blame,
+                                          test_killed, test_sleep,      test_busy,   test_full};
     pid_t pids[ARRAY_LEN(tests)];
     int status;
 
