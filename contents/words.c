@@ -54,7 +54,6 @@ uint32_t words_put(struct content_words *words, remote_addr value, int module)
         words->list[words->count++] =
             (struct content_word){.value = value,
                                   .module = module,
-                                  .bias = words->places->modules->list[module].start,
                                   .class_name = class_names_find(&words->classes, value)};
     return index;
 }
@@ -145,6 +144,13 @@ static void search_module(struct word_search *search)
     function_names_close(&names);
 }
 
+/* Their offsets count from where the module begins. */
+static void leave_unresolved(struct content_words *words, struct content_word **list, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        list[i]->bias = words->places->modules->list[list[i]->module].start;
+}
+
 bool words_resolve(struct content_words *words)
 {
     const sig_atomic_t begun = interruptions();
@@ -160,8 +166,10 @@ bool words_resolve(struct content_words *words)
     for (size_t start = 0, end; start < count; start = end) {
         for (end = start; end < count && sorted[end]->module == sorted[start]->module;)
             end++;
-        if (interruptions_ended(begun))
+        if (interruptions_ended(begun)) {
+            leave_unresolved(words, sorted + start, count - start);
             return false;
+        }
         struct word_search search = {words, sorted + start, end - start,
                                      (end - start) * NAMES_PER_WORD,
                                      (end - start) * VISITS_PER_WORD};

@@ -13,7 +13,7 @@ struct content_word {
     const char *class_name; /* NULL: it is not known to be a vtable */
     const char *symbol;     /* after words_resolve; NULL: none */
     remote_addr symbol_at;
-    uint64_t bias;    /* of its module: after words_resolve; before it, where the module begins */
+    uint64_t bias;    /* after words_resolve: of its module */
     const char *text; /* of words_text */
 };
 

@@ -83,7 +83,7 @@ static void test_what_is_no_class(void)
         CHECK(contents_rig_begin(&rig, "7Session"));
         rig_word(&rig, breaks[i].at, breaks[i].word);
         struct content content = WORDS(RIG_MODULE + CLASS_VTABLE, 1);
-        if (!CHECK(is_kind(content, CONTENT_TYPE, "program+0x2010")))
+        if (!CHECK(is_kind(content, CONTENT_TYPE, "program+0x402010")))
             fprintf(stderr, "break %zu\n", i);
         contents_rig_end(&rig);
     }
@@ -213,7 +213,7 @@ static void test_words(void)
     content = WORDS(RIG_HEAP + 16, RIG_HEAP + 4096, 3, 0, UINT64_C(0x8877665544332211));
     CHECK(is_kind(content, CONTENT_POINTERS, "heap") && strcmp(content.shape, "ppn0x") == 0);
     CHECK(is_kind(WORDS(0, RIG_MODULE + 8, RIG_MODULE + 16), CONTENT_POINTERS, "program"));
-    CHECK(is_kind(WORDS(RIG_MODULE + 0x100, 1), CONTENT_TYPE, "program+0x100"));
+    CHECK(is_kind(WORDS(RIG_MODULE + 0x100, 1), CONTENT_TYPE, "program+0x400100"));
     /* Neither a guard page nor unmapped memory is a place to point to. */
     CHECK(WORDS(RIG_HEAP + RIG_HEAP_SIZE + 16, RIG_HEAP * 2).kind == CONTENT_OTHER);
     CHECK(is_kind(WORDS(1, 2, 3, (uint64_t)-5), CONTENT_NUMBERS, NULL));
