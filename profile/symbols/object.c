@@ -1,4 +1,5 @@
 #include "profile/symbols/object.h"
+#include "base/util.h"
 #include "elf/sections.h"
 
 #include <string.h>
@@ -14,7 +15,7 @@ const void *object_bytes(const struct object *object, uint64_t offset, uint64_t 
 
 /* Page faults between two trims. Each maps 64 KiB of a file, where the kernel has not changed that
  * (fault_around_bytes). */
-enum { FAULTS_MAX = 512 };
+enum { FAULTS_MAX = 512, TRIM_NS = 200000 };
 
 static struct object *all_objects;
 
@@ -30,9 +31,14 @@ static void drop_pages(const struct object *object, uint64_t from, uint64_t to)
 
 void objects_trim(void)
 {
+    static uint64_t looked_at;
     static long trimmed;
     struct rusage use;
 
+    /* An address takes a microsecond, and so does a system call. */
+    if (clock_now() - looked_at < TRIM_NS)
+        return;
+    looked_at = clock_now();
     if (getrusage(RUSAGE_SELF, &use) || use.ru_minflt + use.ru_majflt - trimmed < FAULTS_MAX)
         return;
     trimmed = use.ru_minflt + use.ru_majflt;
