@@ -65,7 +65,8 @@ static void print_unread(const struct symbols_coverage *coverage)
     char clean[256];
 
     message("%s: %s: %s", message_clean(coverage->path, clean, sizeof clean),
-            parts[coverage->trust], reasons[coverage->loss]);
+            parts[coverage->with_function ? coverage->trust : SYMBOLS_TRUST_NONE],
+            reasons[coverage->loss]);
 }
 
 static void print_missing(const struct run_note *note)

@@ -34,6 +34,11 @@ def waiting(tool):
     return found
 
 
+def reads_memory(pid):
+    """A process that sleeps in process_vm_readv(2), for a page that does not come."""
+    return lib.state_of(pid) == "D" and lib.read_text("/proc/%d/syscall" % pid).startswith("310 ")
+
+
 class Stuck(hostile.TestCase):
     """They are selected as descendants of the test, so that no other process matters."""
 
@@ -206,7 +211,7 @@ class Stuck(hostile.TestCase):
         self.start("data")
         tool = self.process([lib.TOOL, "status", "--timeout", "1h", str(self.stuck[0])],
                             stderr=subprocess.PIPE, env=lib.tool_environment())
-        self.assertTrue(lib.wait_until(lambda: lib.state_of(tool.pid) == "D"))
+        self.assertTrue(lib.wait_until(lambda: reads_memory(tool.pid)))
         tool.send_signal(signal.SIGINT)
         self.assertTrue(lib.wait_until(lambda: tool.poll() is not None))
         self.assertEqual(tool.returncode, INTERRUPTED, tool.stderr.read())

@@ -156,7 +156,8 @@ static void answer_and_end(void)
 {
     say(CHANNEL_LINES, NULL, 0);
     flush();
-    _exit(0);
+    for (;;) /* AddressSanitizer makes other calls before _exit(3) */
+        syscall(SYS_exit_group, 0);
 }
 
 static void end_at_once(void)
