@@ -43,6 +43,8 @@ struct stall_guard {
     struct stall_guard_case what;
 };
 
+#define STALL_GUARD_NO_DEADLINE (UINT64_MAX / 2) /* only Ctrl-C */
+
 /* Watches the calling thread. Does nothing if no thread can be created. */
 void stall_guard_start(struct stall_guard *stall_guard, uint64_t timeout_ns,
                        const struct stall_guard_case *what);

@@ -1,9 +1,12 @@
 """The reader of names where the system refuses what it needs, or what confines it."""
 
 import errno
+import select
+import signal
 import subprocess
 
 import e2e_name_bombs
+import fuse
 import hostile
 import lib
 
@@ -46,6 +49,24 @@ class Confined(lib.TestCase):
         """In a container that refuses seccomp, with a kernel that has no Landlock."""
         text = self.report(errno.EPERM, hostile.SET_SECCOMP, LANDLOCK_CREATE_RULESET)
         self.assertIn("good::name", text)
+
+    def test_file_that_does_not_come(self):
+        """A binary on a file system that does not answer: one Ctrl-C is answered within seconds.
+        This server lets no process end that waits for it, so that the end comes later."""
+        server = fuse.Server(self, "read", deaf=True)
+        library = bombs.library(self, "good", ["_ZN4good4nameEv"])
+        path = bombs.heap(self, library)
+        profile = lib.read_text(path).replace(library, server.file)
+        with open(path, "w", encoding="ascii") as file:
+            file.write(profile)
+        tool = self.process([lib.TOOL, "report", path], stderr=subprocess.PIPE,
+                            stdout=subprocess.DEVNULL, env=lib.tool_environment())
+        self.assertTrue(server.arrived.wait(60))
+        tool.send_signal(signal.SIGINT)
+        self.assertTrue(select.select([tool.stderr], [], [], 60)[0])
+        server.let_go()
+        self.assertIn(b"interrupted", tool.stderr.read())
+        self.assertEqual(tool.wait(60), lib.INTERRUPTED)
 
 
 if __name__ == "__main__":

@@ -12,6 +12,7 @@
 #include "elf/rootfile.h"
 #include "run/frag.h"
 #include "run/interrupt.h"
+#include "run/stall_guard.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -346,6 +347,12 @@ static bool set_sort(struct presentation *presentation, const char *word)
     return false;
 }
 
+/* Called by the stall guard: a binary, or the profile, is on a file system that does not answer. */
+static int tell_stalled(void *ctx, const struct fault *fault)
+{
+    return message_fault(ctx, fault);
+}
+
 static int report_main(const struct options *options, pid_t pid)
 {
     struct presentation presentation;
@@ -354,10 +361,13 @@ static int report_main(const struct options *options, pid_t pid)
     struct subject subject = {
         .name = options->file, .verb = "show the profile", .json = options->json};
     const struct run_events events = {.ctx = (void *)options, .note = notes_print_profile};
+    const struct stall_guard_case stall = {.stalled = tell_stalled, .ctx = &subject};
+    struct stall_guard stall_guard;
     struct fault fault;
     int code = EXIT_USAGE;
 
     (void)pid;
+    stall_guard_start(&stall_guard, STALL_GUARD_NO_DEADLINE, &stall);
     if (presentation_init(&presentation, options, FORMAT_TEXT) &&
         set_sort(&presentation, options->report.sort) &&
         check_frag_format(&presentation, options) && check_named_map(options->report.perf_map)) {
@@ -367,6 +377,7 @@ static int report_main(const struct options *options, pid_t pid)
             code = message_fault(&subject, &fault);
     }
     output_close(&output);
+    stall_guard_stop(&stall_guard);
     for (size_t i = 0; i < INPUTS_MAX; i++)
         sink_free(&inputs[i].text);
     presentation_free(&presentation);
