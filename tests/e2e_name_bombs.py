@@ -77,7 +77,7 @@ DEBUG = """
 """
 
 
-TEMPLATES = "_Z1fI" + "1aI" * 799 + "i" + "E" * 800 + "v" + "T_" * 1000
+TEMPLATES = "_Z1fI" + "1aI" * 799 + "i" + "E" * 800 + "v" + "RT_" * 1000
 LIFETIMES = "_RC0IC0FGzzzzzzzz_EuE"
 
 

@@ -12,7 +12,7 @@
 enum {
     OPTIONS = DMGL_PARAMS | DMGL_ANSI,
     LIMITED_MAX = 1024,
-    TEMPLATE_PRODUCT_MAX = 1 << 18,
+    TEMPLATE_PRODUCT_MAX = 1 << 16,
     LIFETIME_DIGITS_MAX = 2,
 };
 
@@ -48,24 +48,17 @@ static bool try_demangler(demangler *run, int options, const char *name, struct 
 }
 
 /*
- * The library puts an array on its stack, of as many elements as there are templates times
- * references to their parameters (d_print_init). Identifiers, which begin with their length, are
- * not looked into.
+ * The library puts an array of 16-byte elements on its stack: the templates times the references to
+ * their parameters, each counted twice if a substitution repeats it (d_count_templates_scopes).
+ * Every I may begin the arguments of a template, and RT, OT, RS, OS such a reference.
  */
 static bool has_many_templates(const char *name)
 {
-    const char *const end = name + strlen(name);
     size_t templates = 0, references = 0;
 
-    for (const char *at = name; at < end; at++) {
-        size_t len = 0;
-        while (*at >= '0' && *at <= '9' && len <= DEMANGLE_INPUT_MAX)
-            len = len * 10 + (size_t)(*at++ - '0');
-        if (len >= (size_t)(end - at))
-            break;
-        at += len;
+    for (const char *at = name; *at; at++) {
         templates += *at == 'I';
-        references += *at == 'T';
+        references += (*at == 'R' || *at == 'O') && (at[1] == 'T' || at[1] == 'S');
     }
     return templates * references > TEMPLATE_PRODUCT_MAX;
 }

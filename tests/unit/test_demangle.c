@@ -74,6 +74,38 @@ static void test_explosion(void)
     CHECK(demangle(&arena, name) == name);
 }
 
+/* A function of `templates` nested types, with as many parameters as `references`. */
+static const char *nested_types(unsigned templates, const char *parameter, unsigned references)
+{
+    static char name[32 << 10];
+    size_t len = (size_t)sprintf(name, "_Z1fI");
+
+    for (unsigned i = 1; i < templates; i++)
+        len += (size_t)sprintf(name + len, "1aI");
+    len += (size_t)sprintf(name + len, "i");
+    for (unsigned i = 0; i < templates; i++)
+        name[len++] = 'E';
+    name[len++] = 'v';
+    for (unsigned i = 0; i < references; i++)
+        len += (size_t)sprintf(name + len, "%s", parameter);
+    return name;
+}
+
+/* The library's array for these would be of 13 MB, on the stack. */
+static void test_references(void)
+{
+    const char *name = nested_types(800, "RT_", 1000);
+
+    CHECK(demangle(&arena, name) == name);
+    name = nested_types(800, "OT_", 1000);
+    CHECK(demangle(&arena, name) == name);
+    name = nested_types(250, "RT_RS_", 130); /* nearly as many as are let through */
+    CHECK(demangle(&arena, name) != NULL);
+    CHECK(demangled(nested_types(1, "RT_", 3), "void f<int>(int&, int&, int&)"));
+    name = nested_types(100, "T_", 100);
+    CHECK(demangle(&arena, name) != name);
+}
+
 /* The longest name that is demangled, of every kind of nesting. */
 static void test_depth(void)
 {
@@ -101,6 +133,7 @@ int main(void)
     test_rust();
     test_plain();
     test_explosion();
+    test_references();
     test_depth();
     arena_free(&arena);
     return check_result();
