@@ -131,6 +131,7 @@ static void *guard_main(void *arg)
     int same = 0;
 
     cpu_pin_end(&stall_guard->pin);
+    sem_post(&stall_guard->begun);
     while (!sleep_until(stall_guard, clock_now() + LOOK_NS)) {
         read_call(stall_guard, now, sizeof now);
         same = now[0] && strcmp(now, before) == 0 ? same + 1 : 0;
@@ -177,9 +178,11 @@ void stall_guard_start(struct stall_guard *stall_guard, uint64_t timeout_ns,
         (struct stall_guard){.at = clock_now() + timeout_ns + (what->frozen ? 0 : GRACE_NS),
                              .watched = (pid_t)syscall(SYS_gettid),
                              .what = *what};
-    if (!what->stalled || sem_init(&stall_guard->stop, 0, 0))
+    if (!what->stalled || sem_init(&stall_guard->begun, 0, 0) || sem_init(&stall_guard->stop, 0, 0))
         return;
     stall_guard->started = start_thread(stall_guard) == 0;
+    while (stall_guard->started && sem_wait(&stall_guard->begun) && errno == EINTR)
+        continue;
 }
 
 void stall_guard_follow(struct stall_guard *stall_guard)
@@ -193,6 +196,7 @@ void stall_guard_stop(struct stall_guard *stall_guard)
         return;
     sem_post(&stall_guard->stop);
     pthread_join(stall_guard->thread, NULL);
+    sem_destroy(&stall_guard->begun);
     sem_destroy(&stall_guard->stop);
     stall_guard->started = false;
 }

@@ -36,7 +36,7 @@ struct stall_guard_case {
 struct stall_guard {
     struct cpu_pin pin;
     pthread_t thread;
-    sem_t stop;
+    sem_t begun, stop;
     bool started;
     uint64_t at;           /* CLOCK_MONOTONIC ns: when a call may not last any longer */
     _Atomic pid_t watched; /* the thread that reads */
@@ -45,7 +45,11 @@ struct stall_guard {
 
 #define STALL_GUARD_NO_DEADLINE (UINT64_MAX / 2) /* only Ctrl-C */
 
-/* Watches the calling thread. Does nothing if no thread can be created. */
+/*
+ * Watches the calling thread. Does nothing if no thread can be created. The guard allocates nothing
+ * once this has returned: the tool forks, and not every allocator (the sanitizers') can be used in
+ * the child if another thread was in it.
+ */
 void stall_guard_start(struct stall_guard *stall_guard, uint64_t timeout_ns,
                        const struct stall_guard_case *what);
 /* Watches the calling thread from now on: during a hold the reads are in a thread of its own. */
