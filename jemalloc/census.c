@@ -39,7 +39,7 @@ struct census {
     size_t size, count;
     struct code_file *code; /* of the process that is examined */
     struct gate gate;
-    void (*tell)(void *ctx, const void *record, size_t size); /* NULL: nobody is told */
+    void (*tell)(void *ctx, const void *record, size_t size); /* may be NULL */
     void *ctx;
 };
 
