@@ -1,6 +1,7 @@
 #include "host/pool.h"
 #include "base/util.h"
 #include "host/parse.h"
+#include "host/passed_file.h"
 #include "host/task.h"
 
 #include <errno.h>
@@ -74,30 +75,11 @@ struct pool_line {
 
 /* ---- in a worker ---- */
 
-/* The space for one descriptor beside a message (cmsg(3)). */
-union pool_control {
-    char bytes[CMSG_SPACE(sizeof(int))];
-    struct cmsghdr align;
-};
-
 void pool_send(struct pool_line *line, const void *record, size_t size, int fd)
 {
     struct iovec parts[] = {{&line->item, sizeof line->item}, {(void *)(uintptr_t)record, size}};
-    union pool_control control = {.bytes = {0}};
-    struct msghdr message = {.msg_iov = parts, .msg_iovlen = 2};
-    ssize_t n;
 
-    if (fd >= 0) {
-        control.align = (struct cmsghdr){
-            .cmsg_len = CMSG_LEN(sizeof fd), .cmsg_level = SOL_SOCKET, .cmsg_type = SCM_RIGHTS};
-        memcpy(CMSG_DATA(&control.align), &fd, sizeof fd);
-        message.msg_control = &control;
-        message.msg_controllen = sizeof control.bytes;
-    }
-    do
-        n = sendmsg(line->socket, &message, MSG_NOSIGNAL);
-    while (n < 0 && errno == EINTR);
-    if (n < 0)
+    if (passed_file_send(line->socket, parts, ARRAY_LEN(parts), fd, 0) < 0)
         _exit(1);
 }
 
@@ -289,30 +271,13 @@ static void start_pool_workers(struct pool *pool)
 
 /* ---- records ---- */
 
-/* Receives a message; *fd is the descriptor that came with it, or -1. */
-static ssize_t receive_message(struct pool *pool, const struct pool_worker *worker, int *fd)
-{
-    struct iovec part = {pool->record, sizeof pool->record};
-    union pool_control control;
-    struct msghdr message = {.msg_iov = &part,
-                             .msg_iovlen = 1,
-                             .msg_control = &control,
-                             .msg_controllen = sizeof control.bytes};
-    ssize_t n = recvmsg(worker->socket, &message, MSG_DONTWAIT | MSG_TRUNC | MSG_CMSG_CLOEXEC);
-    const struct cmsghdr *header = n > 0 ? CMSG_FIRSTHDR(&message) : NULL;
-
-    *fd = -1;
-    if (header && header->cmsg_level == SOL_SOCKET && header->cmsg_type == SCM_RIGHTS)
-        memcpy(fd, CMSG_DATA(header), sizeof *fd);
-    return n;
-}
-
 /* False: there is none, or the worker is not to be listened to any more. */
 static bool receive_record(struct pool *pool, struct pool_worker *worker)
 {
     const struct pool_job *job = pool->job;
     AUTO_CLOSE int fd = -1;
-    ssize_t n = receive_message(pool, worker, &fd);
+    ssize_t n = passed_file_receive(worker->socket, pool->record, sizeof pool->record,
+                                    MSG_DONTWAIT | MSG_TRUNC, &fd);
     size_t item;
 
     if (n < 0 && (errno == EAGAIN || errno == EINTR))

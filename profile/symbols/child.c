@@ -1,6 +1,7 @@
 #include "profile/symbols/child.h"
 #include "base/table.h"
 #include "host/confined.h"
+#include "host/passed_file.h"
 #include "profile/symbols/demangle.h"
 #include "profile/symbols/libdw.h"
 #include "profile/symbols/module_symbols.h"
@@ -59,23 +60,14 @@ static void say(struct child *child, enum channel_kind kind, const void *bytes, 
 /* Receives len bytes; *fd is the file that comes with them, if any. */
 static void hear(void *bytes, size_t len, int *fd)
 {
-    union {
-        struct cmsghdr align;
-        char bytes[CMSG_SPACE(sizeof(int))];
-    } control;
-
     for (size_t done = 0; done < len;) {
-        struct iovec piece = {(char *)bytes + done, len - done};
-        struct msghdr message = {.msg_iov = &piece,
-                                 .msg_iovlen = 1,
-                                 .msg_control = control.bytes,
-                                 .msg_controllen = sizeof control.bytes};
-        ssize_t n = recvmsg(CONFINED_CHANNEL, &message, MSG_CMSG_CLOEXEC);
+        int passed;
+        ssize_t n =
+            passed_file_receive(CONFINED_CHANNEL, (char *)bytes + done, len - done, 0, &passed);
         if (n <= 0)
             _exit(0);
-        const struct cmsghdr *head = CMSG_FIRSTHDR(&message);
-        if (fd && head && head->cmsg_type == SCM_RIGHTS)
-            memcpy(fd, CMSG_DATA(head), sizeof *fd);
+        if (fd && passed >= 0)
+            *fd = passed;
         done += (size_t)n;
     }
 }

@@ -2,6 +2,7 @@
 #include "attach/deadline.h"
 #include "base/interruptions.h"
 #include "base/list.h"
+#include "host/passed_file.h"
 #include "profile/symbols/demangle.h"
 
 #include <errno.h>
@@ -166,19 +167,9 @@ static bool hand_file(const struct reader *reader, int fd, int err)
         struct channel_head head;
         struct channel_file file;
     } answer = {{CHANNEL_FILE, sizeof answer.file}, {err}};
-    union {
-        struct cmsghdr head;
-        char bytes[CMSG_SPACE(sizeof fd)];
-    } control = {.head = {CMSG_LEN(sizeof fd), SOL_SOCKET, SCM_RIGHTS}};
     struct iovec piece = {&answer, sizeof answer};
-    struct msghdr message = {.msg_iov = &piece, .msg_iovlen = 1};
 
-    memcpy(CMSG_DATA(&control.head), &fd, sizeof fd);
-    if (fd >= 0) {
-        message.msg_control = control.bytes;
-        message.msg_controllen = sizeof control.bytes;
-    }
-    return sendmsg(reader->child.channel, &message, MSG_NOSIGNAL | MSG_DONTWAIT) == sizeof answer;
+    return passed_file_send(reader->child.channel, &piece, 1, fd, MSG_DONTWAIT) == sizeof answer;
 }
 
 /* Takes the next text of an ask; an empty one is NULL. False: out of memory, or it has a NUL. */
