@@ -1,0 +1,79 @@
+/*
+ * What grows, from exact counts of live objects by size class and from the sampled ones among
+ * them: which stacks must have grown, by how much at least and at most. The counts are the
+ * bound: no stack is said to grow by more than its classes have, since samples that replace
+ * older objects, which no sample knows, look like growth.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* A sampled object that was alive at one look or more; start and birth identify it. */
+struct verdict_object {
+    uint64_t start, birth;
+    uint32_t class, stack;
+    uint32_t first, last; /* numbers of the first and of the last look that saw it */
+};
+
+/* The live objects at one moment. */
+struct verdict_look {
+    double seconds;                  /* since the first look */
+    const uint64_t *objects, *bytes; /* of each class */
+};
+
+struct verdict_input {
+    const uint64_t *sizes; /* of each class, bytes */
+    size_t class_count;
+    double period;                    /* mean bytes between two samples; 0: nothing was sampled */
+    const struct verdict_look *looks; /* in order of time */
+    size_t look_count;
+    struct verdict_object *objects; /* sampled; in any order; may be reordered */
+    size_t object_count;
+    size_t stack_count;
+    /* CLOCK of birth at the first look; births after it are of the window. 0: births are unknown */
+    uint64_t began_ns;
+};
+
+enum verdict_kind {
+    VERDICT_TOO_SHORT, /* fewer looks than a verdict needs */
+    VERDICT_NOTHING,   /* nothing grows by more than verdict.bound */
+    VERDICT_UNSTEADY,  /* the whole has grown, not steadily: no class grows for certain */
+    VERDICT_ONCE,      /* one step, of verdict.leading */
+    VERDICT_ONE_OF,    /* a class grows; more than one stack may be it, or none that is sampled */
+    VERDICT_GROWS,     /* verdict.grows stacks grow */
+};
+
+/* In bytes, over the whole time. */
+struct verdict_stack {
+    double low, high, estimate; /* of its growth, 99 % each */
+    size_t born, died;          /* samples: of the window and alive at its end; of those before */
+    uint32_t class;             /* the class with most of its growth */
+    bool grows;
+    bool candidate; /* of verdict.leading, with VERDICT_ONE_OF */
+};
+
+struct verdict_class {
+    double growth, error; /* bytes; exact, but for what caches of threads hide: its error */
+    bool grows;
+    bool unsampled;     /* it grows by more than the samples can: in threads that do not sample */
+    double older;       /* objects without a sample, as estimated, at the end */
+    double older_per_s; /* of them, freed each second */
+    double wait_s;      /* until stacks can be told apart, about; < 0: unknown */
+};
+
+struct verdict {
+    enum verdict_kind kind;
+    double seconds;
+    double growth, error; /* bytes, of all classes; exact, but for what caches of threads hide */
+    double bound;         /* VERDICT_NOTHING: what may have grown unseen, bytes */
+    uint32_t leading;     /* the class that grows most; classes: those of the input */
+    size_t grows;         /* stacks */
+    struct verdict_stack *stacks;
+    struct verdict_class *classes;
+};
+
+/* False: out of memory. verdict_free in each case. */
+bool verdict_make(struct verdict *verdict, struct verdict_input *input);
+void verdict_free(struct verdict *verdict);
