@@ -221,6 +221,18 @@ static void limit_walk(struct walk *walk, uint64_t limit)
     walk->seed = table_mix(clock_now());
 }
 
+static void choose_parts(struct walk *walk, const struct extents_pass *pass)
+{
+    if (!pass->parts || !pass->parts->below) {
+        limit_walk(walk, pass->limit);
+        if (pass->parts)
+            *pass->parts = (struct extents_parts){walk->seed, walk->below};
+        return;
+    }
+    walk->seed = pass->parts->seed;
+    walk->below = pass->parts->below;
+}
+
 static fault_code end_pass(const struct pass *pass, struct fault *fault)
 {
     fault_code rc = pass->stopped ? FAULT_NONE : check_time(pass->extents, fault);
@@ -245,14 +257,44 @@ fault_code extents_each(struct extents *extents, extent_action action, void *ctx
                         .ctx = &pass};
     const uint64_t start = clock_now();
 
-    *out = (struct extents_pass){.limit = out->limit};
-    limit_walk(&walk, out->limit);
+    *out = (struct extents_pass){.limit = out->limit, .parts = out->parts};
+    choose_parts(&walk, out);
     if (walk_heap(&walk))
         pass_on_all(&pass);
     out->share =
         walk.below == UINT64_MAX || !walk.pages ? 1 : (double)walk.read / (double)walk.pages;
     out->ns = clock_now() - start;
     return end_pass(&pass, fault);
+}
+
+/* ---- the same again ---- */
+
+static void renew_extent(const struct extents *extents, struct extent *extent,
+                         const unsigned char *bytes)
+{
+    const struct leaf leaf = {
+        .record = extent->record, .class = extent->class, .slab = extent->slab};
+    struct extent now;
+    enum record_verdict verdict = record_take(&now, &extents->found.rules, &leaf,
+                                              extent->start - extent->start % MEMORY_PAGE, bytes);
+
+    if (verdict == RECORD_TRUE && now.start == extent->start)
+        *extent = now;
+    else
+        extent->objects = 0;
+}
+
+void extents_renew(struct extents *extents, struct extent *list, size_t count)
+{
+    for (size_t at = 0, n; at < count; at += n) {
+        n = count - at < RECORDS ? count - at : RECORDS;
+        for (size_t i = 0; i < n; i++)
+            extents->items[i] =
+                (struct batch_item){list[at + i].record, RECORD_BYTES, extents->pending[i].bytes};
+        batch_read(&extents->batch, extents->items, n);
+        for (size_t i = 0; i < n; i++)
+            renew_extent(extents, &list[at + i], extents->pending[i].bytes);
+    }
 }
 
 /* ---- one address ---- */

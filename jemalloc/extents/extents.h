@@ -23,7 +23,11 @@ struct extent {
     unsigned class; /* index of its size class, the small ones first */
     unsigned arena;
     bool slab;
-    uint64_t bitmap[8]; /* slab: bit set: in use, or kept by a thread for its next allocation */
+    remote_addr record; /* where it was read */
+    union {
+        uint64_t bitmap[8]; /* slab: bit set: in use, or kept by a thread for its next allocation */
+        uint64_t words[8];  /* else: the end of its record, for sampled_take */
+    };
 };
 
 enum { EXTENT_OBJECTS_MAX = 512 };
@@ -39,18 +43,25 @@ struct classes;
 fault_code extents_open(struct extents **extents, const struct reader_source *source,
                         struct fault *fault);
 
+/* The parts of a large memory that are read. Zeros: the next pass chooses, and sets both. */
+struct extents_parts {
+    uint64_t seed, below; /* the hashes that are less; UINT64_MAX: all */
+};
+
 /* One pass over the records. */
 struct extents_pass {
-    uint64_t limit;   /* in: bytes of memory whose records are read; 0: the usual 16 GiB */
-    double share;     /* of memory whose records were read, 1: all; divide sums by it */
-    size_t extents;   /* that were passed on */
-    size_t unsettled; /* left out, because they changed while they were read */
-    uint64_t ns;      /* time that it took */
+    uint64_t limit; /* in: bytes of memory whose records are read; 0: the usual 16 GiB */
+    struct extents_parts *parts; /* in: the same in all passes that have it; NULL: always others */
+    double share;                /* of memory whose records were read, 1: all; divide sums by it */
+    size_t extents;              /* that were passed on */
+    size_t unsettled;            /* left out, because they changed while they were read */
+    uint64_t ns;                 /* time that it took */
 };
 
 /*
  * Calls the action for each extent in use, in the order of addresses, until it returns false.
- * A process with more memory than the limit is read in random parts of 1 or 2 MiB. Memory that
+ * A process with more memory than the limit is read in random parts of 1 or 2 MiB; once chosen,
+ * parts stay even if the memory grows, and new memory has its share of them. Memory that
  * the process mapped after source.modules was read is not seen. FAULT_INTERRUPTED,
  * FAULT_TOO_LATE: the deadline of the source; FAULT_EXECED; FAULT_UNREADABLE with
  * UNREADABLE_CHANGING.
@@ -58,6 +69,12 @@ struct extents_pass {
 typedef bool (*extent_action)(void *ctx, const struct extent *extent);
 fault_code extents_each(struct extents *extents, extent_action action, void *ctx,
                         struct extents_pass *pass, struct fault *fault);
+
+/*
+ * Reads the records of extents that a pass has passed on again, and takes their words from there.
+ * objects becomes 0 where it is another extent by now, or none.
+ */
+void extents_renew(struct extents *extents, struct extent *list, size_t count);
 
 /* Finds the extent that contains addr, as it is now; false: none is in use there. */
 bool extents_at(struct extents *extents, remote_addr addr, struct extent *extent);

@@ -89,12 +89,14 @@ static bool take_slab(struct extent *extent, const struct extent_class *class, u
  * A sampled small object has an extent of its own, of more pages than it needs, and the class of
  * its size (arena_prof_promote). Others have a page more than their class (sz_large_pad), or none.
  */
-static bool take_large(struct extent *extent, const struct record_rules *rules, unsigned class)
+static bool take_large(struct extent *extent, const struct record_rules *rules, unsigned class,
+                       const unsigned char *bytes)
 {
     const uint64_t page = rules->classes->page, size = rules->classes->list[class].size;
 
     extent->size = size;
     extent->objects = extent->used = 1;
+    memcpy(extent->words, bytes + BITMAP_AT, sizeof extent->words);
     if (class < rules->classes->bins)
         return extent->bytes >= page;
     if (rules->layout->by_pages) {
@@ -143,10 +145,11 @@ enum record_verdict record_take(struct extent *extent, const struct record_rules
         return RECORD_FREE;
     if (extent->slab != leaf->slab || field_of(bits, shift, CLASS_BITS) != leaf->class)
         return RECORD_FALSE;
+    extent->record = leaf->record;
     extent->class = leaf->class;
     extent->size = class->size;
     valid = leaf->slab ? take_slab(extent, class, bits, shift + CLASS_BITS, bytes)
-                       : take_large(extent, rules, leaf->class);
+                       : take_large(extent, rules, leaf->class, bytes);
     if (!valid)
         return RECORD_FALSE;
     return page == (extent->start & ~(rules->classes->page - 1)) ? RECORD_TRUE : RECORD_INNER;
