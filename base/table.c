@@ -54,23 +54,36 @@ void table_init(struct table *table)
         table->seed = (uintptr_t)table;
 }
 
+/* Returns the slot of the key, or the free one where it would be. */
+static struct table_slot *slot_of(const struct table *table, uint32_t hash, table_same same,
+                                  const void *ctx, const void *key)
+{
+    for (size_t at = hash & (table->size - 1);; at = (at + 1) & (table->size - 1)) {
+        struct table_slot *slot = &table->slots[at];
+        if (slot->index == TABLE_NONE || (slot->hash == hash && same(ctx, slot->index, key)))
+            return slot;
+    }
+}
+
+uint32_t table_find(const struct table *table, uint64_t hash, table_same same, const void *ctx,
+                    const void *key)
+{
+    return table->size ? slot_of(table, (uint32_t)hash, same, ctx, key)->index : TABLE_NONE;
+}
+
 uint32_t table_put(struct table *table, uint64_t hash, table_same same, const void *ctx,
                    const void *key, uint32_t fresh)
 {
-    uint32_t low = (uint32_t)hash;
+    struct table_slot *slot;
 
     if (table->count >= table->size / 2 && !grow(table))
         return TABLE_NONE;
-    for (size_t at = low & (table->size - 1);; at = (at + 1) & (table->size - 1)) {
-        struct table_slot *slot = &table->slots[at];
-        if (slot->index == TABLE_NONE) {
-            *slot = (struct table_slot){low, fresh};
-            table->count++;
-            return fresh;
-        }
-        if (slot->hash == low && same(ctx, slot->index, key))
-            return slot->index;
+    slot = slot_of(table, (uint32_t)hash, same, ctx, key);
+    if (slot->index == TABLE_NONE) {
+        *slot = (struct table_slot){(uint32_t)hash, fresh};
+        table->count++;
     }
+    return slot->index;
 }
 
 void table_free(struct table *table)

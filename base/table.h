@@ -50,4 +50,7 @@ uint64_t table_hash_bytes(const struct table *table, const void *bytes, size_t l
  */
 uint32_t table_put(struct table *table, uint64_t hash, table_same same, const void *ctx,
                    const void *key, uint32_t fresh);
+/* Returns the index of the key; TABLE_NONE: there is none. */
+uint32_t table_find(const struct table *table, uint64_t hash, table_same same, const void *ctx,
+                    const void *key);
 void table_free(struct table *table);

@@ -41,6 +41,12 @@ extern const size_t reader_layout_count;
 /* Returns the layout of a version; NULL: none is known. */
 const struct reader_layout *reader_layout_of(struct version version);
 
+/* Returns sizeof(prof_tctx_t): behind the state, counts again (dump_cnts). */
+static inline size_t reader_tctx_bytes(const struct reader_layout *layout)
+{
+    return layout->tctx_size + 8u * (layout->has_unbiased ? 8 : 4);
+}
+
 /* A hash table, struct ckh_t (ckh.h): the same in all releases. */
 struct reader_table {
     uint64_t prng_state, count;

@@ -302,13 +302,21 @@ static bool take_tctxs(struct nodes *nodes, struct model *model, size_t count)
     return true;
 }
 
-bool nodes_read(struct nodes *nodes, const remote_addr *addrs, size_t count, struct model *model)
+bool nodes_read_words(struct nodes *nodes, const remote_addr *addrs, size_t count,
+                      struct model *model)
 {
-    size_t links = 0;
-
     read_gctx_heads(nodes, addrs, count);
     if (!take_heads(nodes, addrs, count, model))
         return false;
     read_long(nodes, model);
+    return true;
+}
+
+bool nodes_read(struct nodes *nodes, const remote_addr *addrs, size_t count, struct model *model)
+{
+    size_t links = 0;
+
+    if (!nodes_read_words(nodes, addrs, count, model))
+        return false;
     return read_trees(nodes, model, &links) && take_tctxs(nodes, model, links);
 }

@@ -30,3 +30,7 @@ void nodes_close(struct nodes *nodes);
  * its tctx point back to it. False: out of memory.
  */
 bool nodes_read(struct nodes *nodes, const remote_addr *addrs, size_t count, struct model *model);
+
+/* Does the same without the tctx: it is proven if its bt points to the words behind it. */
+bool nodes_read_words(struct nodes *nodes, const remote_addr *addrs, size_t count,
+                      struct model *model);
