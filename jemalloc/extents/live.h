@@ -14,7 +14,11 @@
 /* A sampled object. Start and birth together identify it among all of the process's life. */
 struct live_object {
     remote_addr start;
-    uint64_t birth; /* ns, of the process's CLOCK_MONOTONIC; 0: this release does not keep it */
+    /*
+     * ns, of CLOCK_MONOTONIC, up to some ms too early: its coarse form. 0: unknown, as in releases
+     * before 5.2 and in another time namespace.
+     */
+    uint64_t birth;
     uint32_t stack; /* index in stacks; TABLE_NONE: it could not be read */
     uint16_t class;
 };
@@ -32,14 +36,19 @@ struct live_stacks {
     size_t count, capacity, word_count, word_capacity;
 };
 
+enum { LIVE_SAMPLES_MAX = 1 << 18 };
+
+#define LIVE_LIMIT ((uint64_t)64 << 30) /* bytes of memory whose records all are read */
+
 struct live_look {
     uint64_t at_ns, took_ns; /* CLOCK_MONOTONIC: the middle of the pass */
     double share;            /* of the memory that was read, 1: all; the same parts each time */
     uint64_t objects[CLASSES_MAX]; /* in use, sampled ones included; without jemalloc's own */
     uint64_t bytes[CLASSES_MAX];   /* of them */
-    struct live_object *samples;
+    struct live_object *samples;   /* ascending by start */
     size_t sample_count, sample_capacity;
-    size_t stale; /* freed samples in caches of threads, which count nowhere */
+    size_t stale;    /* freed samples in caches of threads, which count nowhere */
+    size_t left_out; /* samples beyond LIVE_SAMPLES_MAX, which only count as objects */
 };
 
 struct live; /* knows where the records are; has the stacks */
