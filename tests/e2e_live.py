@@ -67,6 +67,8 @@ def grown(before, after):
 
 
 class Live(allocators.TestCase):
+    maxDiff = None
+
     def tracked(self, version, conf=CONF, link="shared", library=None):
         conf += UNBIASED.get(version, "")
         process = self.allocator(version, link, conf=conf, library=library, program="tracked")
@@ -110,7 +112,7 @@ class Live(allocators.TestCase):
             self.assertEqual(found[57344][1], 40 * 53248)
 
     def assert_samples(self, look, stacks, process):
-        """Each sample is an object of its class, of one function; prof.dump has the same stacks."""
+        """Each sample is an object of its class, and of its function."""
         where = {at: (size, site) for at, size, site in self.lines(process, "where")}
         starts = [at for at, in self.lines(process, "sites")]
         ordered = sorted(starts)
@@ -127,10 +129,15 @@ class Live(allocators.TestCase):
             self.assertEqual(near[:1], [site], process.name)
         self.assertGreater(mine, 400)
         self.assertLess(len(look.samples) - mine, 8)
+        self.assert_dumped(look, stacks, process)
+
+    def assert_dumped(self, look, stacks, process):
+        """prof.dump has the same stacks, with as many objects."""
         found = collections.Counter("@ " + " ".join("%#x" % word for word in stacks[sample.stack])
                                     for sample in look.samples)
-        self.assertEqual(found, {name: counts["*"][0]
-                                 for name, counts in self.profile(process).stacks.items()})
+        dumped = {name: counts["*"][0] for name, counts in self.profile(process).stacks.items()}
+        self.assertEqual({name: (count, dumped.get(name)) for name, count in found.items()},
+                         {name: (found.get(name), count) for name, count in dumped.items()})
 
     def check_all(self, version, conf=CONF, link="shared", library=None):
         process = self.tracked(version, conf, link, library)
@@ -150,6 +157,38 @@ class Live(allocators.TestCase):
             self.assertEqual(set(births), {0})
         self.assert_samples(after, looks.stacks(), process)
         self.assert_well(process)
+
+    def test_own_objects(self):
+        """Those that jemalloc makes for stacks and threads when it begins to sample are none."""
+        for version in allocators.VERSIONS:
+            for link in ("shared", "stripped"):
+                process = self.tracked(version, CONF + ",prof_active:false", link)
+                looks = Looks(self, process.pid)
+                before = looks.take()
+                process.ask("active 1")
+                process.ask("churn 40 50000")  # each thread has a stack, and frees all
+                process.ask("grow 1 3000 100")
+                after = looks.take()
+                self.assertEqual(len(before.samples), 0)
+                self.assertGreater(len(after.samples), 30)
+                found = {size: count for size, (count, _) in grown(before, after).items()
+                         if size not in (16, 320)}  # threads have data of the C library, and names
+                self.assertEqual(found, {112: 3000}, process.name)
+
+    def test_stale(self):
+        """Threads keep freed samples in their caches, with their records: they are no samples."""
+        for version in allocators.VERSIONS:
+            stale = 0
+            for size in (100, 13000, 16000, 30000):
+                process = self.tracked(version, "prof:true,lg_prof_sample:14")
+                looks = Looks(self, process.pid)
+                looks.take()
+                process.ask("grow 2 20 %d" % size)
+                process.ask("churn 12 %d" % size)
+                look = looks.take()
+                stale += look.stale
+                self.assert_dumped(look, looks.stacks(), process)
+            self.assertGreater(stale, 100, version)
 
     def test_every_release(self):
         for version in allocators.VERSIONS:

@@ -2,16 +2,14 @@
 #include "base/list.h"
 #include "host/namespaces.h"
 #include "jemalloc/extents/origins.h"
+#include "jemalloc/extents/profile_objects.h"
 #include "jemalloc/extents/sampled.h"
 #include "jemalloc/faults.h"
-#include "jemalloc/reader/table.h"
 
 #include <errno.h>
 #include <string.h>
 
 static const char stage[] = "read the live objects";
-
-enum { TDATAS_READ_MAX = 4096 };
 
 /* What is known of a sampled object, of those in `found`. */
 struct candidate {
@@ -27,10 +25,10 @@ struct live {
     struct extents *extents;
     struct extents_parts parts;
     const struct sampled_layout *layout; /* NULL: looks have no samples */
-    const struct reader_layout *reader_layout;
     struct heap_pages heap;
     struct batch batch;
     struct origins origins;
+    struct profile_objects own;
     bool has_births;      /* its clock is the tool's */
     uint64_t real_offset; /* ns from CLOCK_MONOTONIC to CLOCK_REALTIME */
     struct extent *found; /* the sampled objects of a look, ascending by address */
@@ -57,20 +55,14 @@ static uint64_t real_offset(void)
 }
 
 /* The words of a record mean nothing where profiling is not enabled: nobody writes them. */
-static bool choose_layouts(struct live *live)
+static void choose_layout(struct live *live)
 {
-    const struct reader_source *source = &live->source;
-    struct fact_variables variables;
+    const struct fact_variables *variables = &live->own.reader.variables;
     struct prof_state state;
-    struct version version;
 
-    facts_locate(&variables, source->instance, source->modules, source->target, source->memory);
-    facts_read(&variables, source->memory, &state);
-    version = version_parse(variables.version);
-    live->reader_layout = reader_layout_of(version);
-    live->layout =
-        state.build.opt_prof == FACT_YES && live->reader_layout ? sampled_layout_of(version) : NULL;
-    return live->layout != NULL;
+    facts_read(variables, live->source.memory, &state);
+    if (state.build.opt_prof == FACT_YES && live->own.layout)
+        live->layout = sampled_layout_of(version_parse(variables->version));
 }
 
 static bool open_samples(struct live *live)
@@ -82,8 +74,12 @@ static bool open_samples(struct live *live)
                        namespaces_share_clock(source->target->proc, target_via(source->target));
     live->heap.source = source;
     residence_open(&live->heap.residence, source->target);
-    return batch_open(&live->batch, source->memory) &&
-           origins_open(&live->origins, live->reader_layout, &live->heap, &live->batch);
+    if (!batch_open(&live->batch, source->memory))
+        return false;
+    profile_objects_open(&live->own, source, &live->batch);
+    choose_layout(live);
+    return !live->layout ||
+           origins_open(&live->origins, live->own.layout, &live->heap, &live->batch);
 }
 
 /* The list of mappings grows with the heap. A source that is no process has nothing new. */
@@ -112,7 +108,7 @@ static fault_code open_live(struct live *live, bool samples, struct fault *fault
         live->source.modules = &live->modules;
     if (rc == FAULT_NONE)
         rc = extents_open(&live->extents, &live->source, fault);
-    if (rc == FAULT_NONE && samples && choose_layouts(live) && !open_samples(live))
+    if (rc == FAULT_NONE && samples && !open_samples(live))
         rc = out_of_memory(fault);
     return rc;
 }
@@ -142,6 +138,7 @@ void live_close(struct live *live)
         return;
     extents_close(live->extents);
     origins_close(&live->origins);
+    profile_objects_close(&live->own);
     residence_close(&live->heap.residence);
     batch_close(&live->batch);
     modules_free(&live->modules);
@@ -215,7 +212,7 @@ static bool see_extent(void *ctx, const struct extent *extent)
     struct sampled sampled;
 
     if (live->layout && sampled_take(&sampled, live->layout, live_classes(live), extent) &&
-        pages_is_heap(&live->heap, sampled.tctx, live->reader_layout->tctx_size)) {
+        pages_is_heap(&live->heap, sampled.tctx, live->own.layout->tctx_size)) {
         if (sampled.is_stale) {
             pass->look->stale++;
             return true;
@@ -334,58 +331,17 @@ static void drop_all_stale(struct live *live, struct live_look *look, size_t ori
     }
 }
 
-/* ---- jemalloc's own objects ---- */
-
-static void take_away_size(struct live *live, struct live_look *look, uint64_t size)
+/* Objects of jemalloc itself, which no sample is of. */
+static void take_away_own(struct live *live, struct live_look *look, size_t origins)
 {
     const struct classes *classes = live_classes(live);
+    uint64_t own[CLASSES_MAX] = {0};
 
-    for (unsigned i = 0; i < classes->count; i++)
-        if (classes->list[i].size >= size) {
+    profile_objects_count(&live->own, live->extents, live->origin_list, origins, own);
+    for (unsigned i = 0; i < classes->count; i++) {
+        uint64_t count = (uint64_t)((double)own[i] * look->share);
+        for (; count; count--)
             take_away(look, i, classes->list[i].size);
-            return;
-        }
-}
-
-/* The data of a thread, and its table of stacks. */
-static void take_away_tdata(struct live *live, struct live_look *look, remote_addr tdata)
-{
-    const struct reader_layout *layout = live->reader_layout;
-    struct reader_table table;
-    struct extent extent;
-
-    if (!extents_at(live->extents, tdata, &extent) || extent.size < layout->tdata_size ||
-        !table_open(&table, live->source.memory, tdata + layout->tdata_table))
-        return;
-    take_away_size(live, look, extent.size);
-    take_away_size(live, look, READER_BUCKET_CELLS * sizeof(struct reader_cell) << table.lg_now);
-}
-
-static int compare_tdatas(const void *a, const void *b)
-{
-    const struct origin *x = a, *y = b;
-
-    return (x->tdata > y->tdata) - (x->tdata < y->tdata);
-}
-
-/* The objects that jemalloc has itself because it samples: they are never samples. */
-static void take_away_own(struct live *live, struct live_look *look, size_t count)
-{
-    const struct reader_layout *layout = live->reader_layout;
-    struct origin *list = live->origin_list;
-    remote_addr last = 0;
-    size_t tdatas = 0;
-
-    qsort(list, count, sizeof *list, compare_tdatas);
-    for (size_t i = 0; i < count; i++) {
-        if (list[i].state != ORIGIN_PROVEN || !list[i].objects)
-            continue;
-        take_away_size(live, look, reader_tctx_bytes(layout));
-        if (list[i].is_first)
-            take_away_size(live, look, layout->gctx_vec + UINT64_C(8) * list[i].depth);
-        if (list[i].tdata != last && tdatas++ < TDATAS_READ_MAX)
-            take_away_tdata(live, look, list[i].tdata);
-        last = list[i].tdata;
     }
 }
 
@@ -425,7 +381,7 @@ static bool take_samples(struct live *live, struct live_look *look)
 {
     size_t count;
 
-    if (!live->found_count)
+    if (!live->layout)
         return true;
     if (!reserve_candidates(live))
         return false;

@@ -59,8 +59,7 @@ static void fail(const char *why)
     abort();
 }
 
-/* Each site is a function of its own: the volatile keeps them from being merged, and the calls
- * from being tail calls. */
+/* Each site is a function of its own: the number keeps them from being merged. */
 #define SITE(n)                                                                                    \
     __attribute__((noinline)) static void *site_##n(void *old, size_t size)                        \
     {                                                                                              \
@@ -72,10 +71,16 @@ static void fail(const char *why)
     }
 
 SITE(0)
-SITE(1) SITE(2) SITE(3) SITE(4) SITE(5) SITE(6) SITE(7)
+SITE(1)
+SITE(2)
+SITE(3)
+SITE(4)
+SITE(5)
+SITE(6)
+SITE(7)
 
-    static void *(*const sites[SITES])(void *old, size_t size) = {site_0, site_1, site_2, site_3,
-                                                                  site_4, site_5, site_6, site_7};
+static void *(*const sites[SITES])(void *old, size_t size) = {site_0, site_1, site_2, site_3,
+                                                              site_4, site_5, site_6, site_7};
 
 static void grow(unsigned site, size_t count, size_t size)
 {
