@@ -1,6 +1,6 @@
 #include "jemalloc/reader/roots.h"
 #include "base/list.h"
-#include "elf/image.h"
+#include "jemalloc/extents/heap_pages.h"
 #include "jemalloc/faults.h"
 #include "jemalloc/reader/nodes.h"
 #include "jemalloc/reader/table.h"
@@ -9,9 +9,7 @@
 #include <string.h>
 
 enum {
-    SAMPLE = 64,          /* stacks that prove a layout */
-    DATA_CHUNK = 1 << 20, /* bytes of data that are searched at once */
-    DATA_MAX = 512 << 20, /* bytes of data that are searched in all */
+    SAMPLE = 64, /* stacks that prove a layout */
     CANDIDATES_MAX = 1 << 20,
     PROOF_READS_MAX = 16, /* of one stack that changes */
 };
@@ -172,42 +170,14 @@ static enum table_proof prove_any(const struct reader *reader, struct batch *bat
 
 /* ---- the search ---- */
 
-/* Visits the module's writable segments, bss included, as words; overlap: bytes seen twice. */
-struct data_visit {
-    const struct reader *reader;
-    void (*visit)(void *ctx, remote_addr at, const unsigned char *bytes, size_t len);
-    void *ctx;
-    size_t overlap;
-};
-
-static void visit_data_segment(const struct data_visit *data, remote_addr start, uint64_t size,
-                               unsigned char *buf)
+/* Pages of static data without contents stay so: extents/residence.h. */
+static void visit_data(const struct reader *reader, size_t overlap, pages_visit visit, void *ctx)
 {
-    start = (start + 7) & ~(remote_addr)7;
-    for (uint64_t at = 0; at + data->overlap < size && !is_late(data->reader); at += DATA_CHUNK) {
-        size_t n = size - at < DATA_CHUNK + data->overlap ? (size_t)(size - at)
-                                                          : DATA_CHUNK + data->overlap;
-        memory_read_pages(data->reader->source.memory, start + at, buf, n);
-        data->visit(data->ctx, start + at, buf, n);
-    }
-}
+    struct heap_pages heap = {.source = &reader->source};
 
-static void visit_data(const struct data_visit *data)
-{
-    const struct reader_source *source = &data->reader->source;
-    unsigned char *buf = malloc(DATA_CHUNK + data->overlap);
-    struct image image;
-    uint64_t left = DATA_MAX;
-
-    if (buf && image_open(&image, source->memory, source->instance->module.start))
-        for (size_t i = 0; i < image.phdr_count; i++) {
-            const Elf64_Phdr *ph = &image.phdrs[i];
-            if (ph->p_type != PT_LOAD || !(ph->p_flags & PF_W) || ph->p_memsz > left)
-                continue;
-            visit_data_segment(data, ph->p_vaddr + image.bias, ph->p_memsz, buf);
-            left -= ph->p_memsz;
-        }
-    free(buf);
+    residence_open(&heap.residence, reader->source.target);
+    pages_segments(&heap, true, overlap, visit, ctx);
+    residence_close(&heap.residence);
 }
 
 /* Those that look like a table, or like a pointer to a thread. */
@@ -224,7 +194,7 @@ static void add_candidate(struct candidates *candidates, remote_addr addr)
         candidates->list[candidates->count++] = addr;
 }
 
-static void visit_possible_tables(void *ctx, remote_addr at, const unsigned char *bytes, size_t len)
+static bool visit_possible_tables(void *ctx, remote_addr at, const unsigned char *bytes, size_t len)
 {
     struct candidates *candidates = ctx;
     const struct module *module = &candidates->reader->source.instance->module;
@@ -237,6 +207,7 @@ static void visit_possible_tables(void *ctx, remote_addr at, const unsigned char
             table_is_possible(&table))
             add_candidate(candidates, at + i);
     }
+    return true;
 }
 
 /* Takes the one table that is proven, or the only one if all are empty. */
@@ -262,11 +233,9 @@ static enum table_proof choose_table(struct reader *reader, struct batch *batch,
 static enum table_proof search_table(struct reader *reader, struct batch *batch)
 {
     struct candidates candidates = {.reader = reader};
-    const struct data_visit data = {reader, visit_possible_tables, &candidates,
-                                    sizeof(struct reader_table) - 8};
     enum table_proof proof;
 
-    visit_data(&data);
+    visit_data(reader, sizeof(struct reader_table) - 8, visit_possible_tables, &candidates);
     proof = choose_table(reader, batch, &candidates);
     free(candidates.list);
     return proof;
@@ -297,7 +266,7 @@ fault_code roots_find_stacks(struct reader *reader, struct batch *batch, struct 
 
 /* ---- the threads ---- */
 
-static void visit_possible_pointers(void *ctx, remote_addr at, const unsigned char *bytes,
+static bool visit_possible_pointers(void *ctx, remote_addr at, const unsigned char *bytes,
                                     size_t len)
 {
     struct candidates *candidates = ctx;
@@ -308,6 +277,7 @@ static void visit_possible_pointers(void *ctx, remote_addr at, const unsigned ch
         if (word && word % 16 == 0 && is_anonymous(candidates->reader, word))
             add_candidate(candidates, at + i);
     }
+    return true;
 }
 
 /* Reads the objects that the candidates point to; keeps those that point to a tdata. */
@@ -360,13 +330,12 @@ static void choose_root(struct reader *reader, struct batch *batch,
 void roots_find_threads(struct reader *reader, struct batch *batch)
 {
     struct candidates candidates = {.reader = reader};
-    const struct data_visit data = {reader, visit_possible_pointers, &candidates, 0};
     struct reader_table table;
 
     reader->threads = reader->variables.at[VARIABLE_THREADS].address;
     if (reader->threads || !table_open(&table, reader->source.memory, reader->stacks))
         return;
-    visit_data(&data);
+    visit_data(reader, 0, visit_possible_pointers, &candidates);
     if (keep_pointers(reader, batch, &table, &candidates))
         choose_root(reader, batch, &table, &candidates);
     free(candidates.list);
