@@ -5,7 +5,6 @@ import json
 import os
 import re
 import signal
-import struct
 import subprocess
 import time
 
@@ -17,7 +16,6 @@ SUMS = os.environ["JEATTACH_SUMS"]
 # tests/victims/kept.c, of which each third object is free.
 KEPT = {224: 6000, 640: 3000, 3584: 900, 10240: 300, 98304: 30, 3 << 20: 9}
 CONF = "tcache:false"
-PAGE = 4096
 PRINTS = 65536  # malloc_stats_print's own buffer, which exists while it counts
 
 
@@ -169,30 +167,16 @@ class Extents(allocators.TestCase):
         found = sum(part["extents"] for part in parts)
         self.assertTrue(0.5 * whole < found / share < 2 * whole, (whole, found, share))
 
-    def pages_with_contents(self, process):
-        """The present pages of each writable mapping; the zero page counts as well."""
-        found = {}
-        with open("/proc/%d/pagemap" % process.pid, "rb") as pagemap:
-            for line in lib.read_text("/proc/%d/maps" % process.pid).splitlines():
-                span, prot = line.split()[:2]
-                start, end = (int(word, 16) for word in span.split("-"))
-                if "w" in prot:
-                    pagemap.seek(start // PAGE * 8)
-                    entries = pagemap.read((end - start) // PAGE * 8)
-                    words = struct.unpack("<%dQ" % (len(entries) // 8), entries)
-                    found[span] = sum(word >> 63 for word in words)
-        return found
-
     def test_no_page_is_touched(self):
         """A read of a page without contents would give it a page table entry."""
         for version in allocators.VERSIONS:
             process = self.kept(version)
             fields = ("VmRSS", "VmPTE", "VmSize")
             before = [lib.status_fields(process.pid)[name] for name in fields]
-            pages = self.pages_with_contents(process)
+            pages = lib.pages_with_contents(process.pid)
             for _ in range(3):
                 self.sums(process)
-            self.assertEqual(self.pages_with_contents(process), pages, version)
+            self.assertEqual(lib.pages_with_contents(process.pid), pages, version)
             self.assertEqual([lib.status_fields(process.pid)[name] for name in fields], before)
             self.assert_well(process)
 

@@ -196,6 +196,69 @@ class Live(allocators.TestCase):
                 with self.subTest(version=version, link=link):
                     self.check_all(version, link=link)
 
+    def test_clock(self):
+        """Births of the other clock that jemalloc may have (since 5.3) are translated."""
+        for version in ("5.3.0", "5.3.1"):
+            process = self.tracked(version, CONF + ",prof_time_resolution:high")
+            looks = Looks(self, process.pid)
+            began = looks.take().at_ns
+            process.ask("grow 1 2000 100")
+            look = looks.take()
+            births = [sample.birth for sample in look.samples if sample.birth > began]
+            self.assertGreater(len(births), 20)
+            self.assertEqual(births, [birth for birth in births if birth <= look.at_ns])
+
+    def test_threads_that_do_not_sample(self):
+        """Their objects count in their class; no sample is of them."""
+        for version in allocators.VERSIONS:
+            process = self.tracked(version)
+            looks = Looks(self, process.pid)
+            before = looks.take()
+            process.ask("quiet 3000 1000")
+            after = looks.take()
+            self.assertEqual(grown(before, after)[1024], (3000, 3072000))
+            self.assertFalse([sample for sample in after.samples if sample.size == 1024])
+
+    def test_while_it_allocates(self):
+        """Other threads allocate and free: objects that stay are exact, and keep their samples."""
+        for version in allocators.VERSIONS:
+            process = self.tracked(version)
+            looks = Looks(self, process.pid)
+            process.ask("grow 1 3000 900")
+            process.ask("grow 2 300 50000")
+            first = looks.take()
+            kept = {sample for sample in first.samples if sample.size in (1024, 57344)}
+            self.assertGreater(len(kept), 700)
+            process.ask("spin 2 100")
+            for _ in range(20):
+                look = looks.take()
+                self.assertEqual([look.classes[size] for size in (1024, 57344)],
+                                 [first.classes[size] for size in (1024, 57344)])
+                self.assertEqual(kept, {sample for sample in look.samples
+                                        if sample.size in (1024, 57344)})
+            self.assertTrue(all(len(stack) > 1 for stack in looks.stacks()))
+            self.assert_well(process)
+
+    def test_no_page_is_touched(self):
+        """A read of a page without contents would give it a page table entry."""
+        for version in allocators.VERSIONS:
+            process = self.tracked(version)
+            process.ask("grow 1 3000 900")
+            process.ask("shrink 1 2000")
+            before = lib.pages_with_contents(process.pid)
+            looks = Looks(self, process.pid)
+            for _ in range(3):
+                looks.take()
+            self.assertEqual(lib.pages_with_contents(process.pid), before, version)
+
+    def test_end(self):
+        process = self.tracked("5.3.0")
+        looks = Looks(self, process.pid)
+        looks.take()
+        process.stop()
+        with self.assertRaisesRegex(AssertionError, "read maps|read the extents"):
+            looks.take()
+
 
 if __name__ == "__main__":
     lib.main()

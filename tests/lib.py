@@ -226,6 +226,21 @@ def tgkill(pid, tid, number):
         raise OSError(ctypes.get_errno(), "tgkill")
 
 
+def pages_with_contents(pid):
+    """The number of present pages of each writable mapping; the zero page counts as well."""
+    found = {}
+    with open("/proc/%d/pagemap" % pid, "rb") as pagemap:
+        for line in read_text("/proc/%d/maps" % pid).splitlines():
+            span, prot = line.split()[:2]
+            start, end = (int(word, 16) for word in span.split("-"))
+            if "w" in prot:
+                pagemap.seek(start // 4096 * 8)
+                entries = pagemap.read((end - start) // 4096 * 8)
+                words = struct.unpack("<%dQ" % (len(entries) // 8), entries)
+                found[span] = sum(word >> 63 for word in words)
+    return found
+
+
 def status_fields(pid):
     """Returns /proc/PID/status as a dictionary."""
     lines = read_text("/proc/%d/status" % pid).splitlines()

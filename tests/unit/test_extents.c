@@ -306,6 +306,36 @@ static void test_share(void)
     heap_rig_end(&rig);
 }
 
+static size_t share_in_parts(uint64_t limit, struct extents_parts *parts, struct seen *seen)
+{
+    *seen = (struct seen){.ordered = true};
+    rig.pass = (struct extents_pass){.limit = limit, .parts = parts};
+    CHECK(extents_each(rig.extents, see, seen, &rig.pass, &rig.fault) == FAULT_NONE);
+    return (size_t)(rig.pass.share * 8 + 0.5);
+}
+
+/* Parts are chosen once: another limit, as more memory would have, chooses no others. */
+static void test_same_parts(void)
+{
+    size_t sum = 0, others = 0;
+
+    if (!begin(1, 1, versions[1]))
+        return;
+    heap_rig_fill(&rig);
+    CHECK(heap_rig_open(&rig) == FAULT_NONE);
+    for (int i = 0; i < 64; i++) {
+        struct extents_parts parts = {0};
+        struct seen first, again;
+        size_t share = share_in_parts(4 << 20, &parts, &first);
+        CHECK(parts.below && share_in_parts(2 << 20, &parts, &again) == share);
+        CHECK(first.slabs == again.slabs && first.last == again.last);
+        sum += share;
+        others += share_in_parts(4 << 20, NULL, &again) != share || again.last != first.last;
+    }
+    CHECK(sum > 64 * 2 && sum < 64 * 6 && others > 16);
+    heap_rig_end(&rig);
+}
+
 int main(void)
 {
     test_class_totals();
@@ -317,5 +347,6 @@ int main(void)
     test_mostly_changing();
     test_ends_early();
     test_share();
+    test_same_parts();
     return check_result();
 }

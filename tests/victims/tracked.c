@@ -6,6 +6,7 @@
  *   resize SITE SIZE        reallocates all of them
  *   shrink SITE COUNT       frees the oldest
  *   churn THREADS SIZE      each thread allocates and frees a thousand objects, and then sleeps
+ *   spin THREADS SIZE       the same for ever
  *   quiet COUNT SIZE        a thread with thread.prof.active false allocates objects, and sleeps
  *   switch                  the main thread has thread.prof.active false from now on
  *   active 0|1              writes prof.active
@@ -131,6 +132,18 @@ static void *churn(void *unused)
     return unused;
 }
 
+static void *spin(void *unused)
+{
+    void *blocks[16] = {NULL};
+
+    pthread_barrier_wait(&done);
+    for (size_t i = 0;; i++) {
+        JE(free)(blocks[i % 16]);
+        blocks[i % 16] = sites[5](NULL, churn_size + i % 3 * 200);
+    }
+    return unused;
+}
+
 static void set_bool(const char *name, bool value)
 {
     if (!JE(mallctl) || JE(mallctl)(name, NULL, NULL, &value, sizeof value) != 0)
@@ -204,6 +217,8 @@ static void obey(const char *line)
         shrink(site, count);
     else if (sscanf(line, "churn %u %zu", &number, &churn_size) == 2)
         start(churn, number);
+    else if (sscanf(line, "spin %u %zu", &number, &churn_size) == 2)
+        start(spin, number);
     else if (sscanf(line, "quiet %zu %zu", &quiet_count, &quiet_size) == 2)
         start(quiet, 1);
     else if (strncmp(line, "switch", 6) == 0)
