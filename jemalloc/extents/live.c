@@ -39,7 +39,7 @@ struct live {
     size_t candidate_capacity;
 };
 
-static fault_code out_of_memory(struct fault *fault)
+static fault_code live_no_memory(struct fault *fault)
 {
     return fault_set(fault, FAULT_INTERNAL, ENOMEM, stage, "the live objects");
 }
@@ -109,7 +109,7 @@ static fault_code open_live(struct live *live, bool samples, struct fault *fault
     if (rc == FAULT_NONE)
         rc = extents_open(&live->extents, &live->source, fault);
     if (rc == FAULT_NONE && samples && !open_samples(live))
-        rc = out_of_memory(fault);
+        rc = live_no_memory(fault);
     return rc;
 }
 
@@ -121,7 +121,7 @@ fault_code live_open(struct live **live, const struct reader_source *source, boo
 
     *live = NULL;
     if (!opened)
-        return out_of_memory(fault);
+        return live_no_memory(fault);
     opened->source = *source;
     opened->heap.residence.pages.fd = -1;
     rc = open_live(opened, samples, fault);
@@ -267,7 +267,8 @@ static void make_candidates(struct live *live)
                                                  .is_doubtful = sampled.is_doubtful};
         live->order[i] = &live->candidates[i];
     }
-    qsort(live->order, live->found_count, sizeof *live->order, compare_candidates);
+    if (live->found_count)
+        qsort(live->order, live->found_count, sizeof *live->order, compare_candidates);
 }
 
 static size_t list_origins(struct live *live)
@@ -377,7 +378,7 @@ static bool add_samples(struct live *live, struct live_look *look)
     return true;
 }
 
-static bool take_samples(struct live *live, struct live_look *look)
+static bool take_live_samples(struct live *live, struct live_look *look)
 {
     size_t count;
 
@@ -399,7 +400,8 @@ fault_code live_take(struct live *live, struct live_look *look, struct fault *fa
 {
     struct live_pass pass = {.live = live, .look = look};
     struct extents_pass out = {.limit = LIVE_LIMIT, .parts = &live->parts};
-    const struct reader reader = {.source = live->source};
+    const struct reader_source *source = &live->source;
+    const struct reader reader = {.source = *source};
     uint64_t start = clock_now();
     fault_code rc = renew_modules(live, fault);
 
@@ -411,8 +413,10 @@ fault_code live_take(struct live *live, struct live_look *look, struct fault *fa
         return rc;
     look->share = out.share;
     look->at_ns = clock_now() - out.ns / 2;
-    if (pass.no_memory || !take_samples(live, look))
-        return out_of_memory(fault);
+    if (pass.no_memory || !take_live_samples(live, look))
+        return live_no_memory(fault);
     look->took_ns = clock_now() - start;
+    if (!memory_is_same(source->memory, source->instance->mallctl)) /* it ended: no samples left */
+        return fault_set(fault, FAULT_EXECED, 0, stage, "%d", source->target->pid);
     return reader_check_time(&reader, fault);
 }

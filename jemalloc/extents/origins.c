@@ -37,7 +37,7 @@ static bool page_has_contents(struct origins *origins, remote_addr addr)
     return origins->page.has;
 }
 
-static bool is_readable(struct origins *origins, remote_addr addr, size_t len)
+static bool may_be_read(struct origins *origins, remote_addr addr, size_t len)
 {
     return addr % 8 == 0 && pages_is_heap(origins->heap, addr, len) &&
            page_has_contents(origins, addr) && page_has_contents(origins, addr + len - 1);
@@ -56,7 +56,7 @@ static void take_origin(struct origins *origins, struct origin *origin, const un
     origin->objects = reader_word(bytes, layout->tctx_cnts);
     origin->state = ORIGIN_FALSE;
     if (state < TCTX_STATES && pages_is_heap(origins->heap, origin->tdata, layout->tdata_size) &&
-        is_readable(origins, origin->gctx, layout->gctx_vec))
+        may_be_read(origins, origin->gctx, layout->gctx_vec))
         origin->state = ORIGIN_PROVEN; /* if its gctx is one */
 }
 
@@ -72,7 +72,7 @@ static void read_tctxs(struct origins *origins, struct origin *list, size_t coun
         memset(bytes, 0, sizeof bytes);
         for (size_t i = 0; i < n; i++) {
             struct origin *origin = &list[at + i];
-            if (is_readable(origins, origin->tctx, origins->layout->tctx_size))
+            if (may_be_read(origins, origin->tctx, origins->layout->tctx_size))
                 items[wanted++] =
                     (struct batch_item){origin->tctx, origins->layout->tctx_size, bytes[i]};
             else
@@ -103,7 +103,7 @@ static bool same_words(const void *ctx, uint32_t index, const void *key)
                                     words->count * sizeof(uint64_t)) == 0);
 }
 
-static bool add_stack(struct live_stacks *stacks, const struct words *words)
+static bool keep_stack(struct live_stacks *stacks, const struct words *words)
 {
     if (!LIST_GROW(stacks->list, stacks->capacity, stacks->count))
         return false;
@@ -130,7 +130,7 @@ static bool number_stack(struct origins *origins, const struct words *words, uin
         words->count > ORIGIN_WORDS_MAX - stacks->word_count)
         return true;
     *stack = fresh;
-    return add_stack(stacks, words) &&
+    return keep_stack(stacks, words) &&
            table_put(&origins->by_words, hash, same_words, stacks, words, fresh) == fresh;
 }
 

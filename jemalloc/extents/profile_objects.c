@@ -75,8 +75,8 @@ static void renew_threads(struct profile_objects *objects, const struct reader_t
     }
 }
 
-static void count_threads(const struct profile_objects *objects, struct extents *extents,
-                          uint64_t counts[CLASSES_MAX])
+static void count_tdatas(const struct profile_objects *objects, struct extents *extents,
+                         uint64_t counts[CLASSES_MAX])
 {
     struct memory *memory = objects->reader.source.memory;
     struct reader_table table;
@@ -121,5 +121,5 @@ void profile_objects_count(struct profile_objects *objects, struct extents *exte
     if (table.lg_now > table.lg_min)
         count_table(extents, &table, counts);
     renew_threads(objects, &table);
-    count_threads(objects, extents, counts);
+    count_tdatas(objects, extents, counts);
 }
