@@ -219,11 +219,14 @@ static void judge_records(const struct trial *trial, struct found_tree *found)
     }
 }
 
-/* Tries each layout on a root, of the version first, and keeps the one that fits best. */
+/*
+ * Tries each layout on a root, of the version first, and keeps the one that fits best. Those that
+ * read the tree alike are compared on the same records: a heap that grows has more each time.
+ */
 static void try_root(struct trial *trial, struct found_tree *best, const struct tree *tree,
                      struct version version, const struct ranges *ranges, bool whole)
 {
-    const struct record_layout *known = record_layout_of(version);
+    const struct record_layout *known = record_layout_of(version), *read = NULL;
 
     for (size_t i = 0; i < 2 * (record_layout_count + 1); i++) {
         struct found_tree found = {.tree = *tree, .rules = best->rules};
@@ -233,7 +236,9 @@ static void try_root(struct trial *trial, struct found_tree *best, const struct 
             continue;
         trial->walk.tree = &found.tree;
         trial->walk.rules = &found.rules;
-        read_records(trial, ranges, whole);
+        if (!read || read->leaf_state_shift != found.rules.layout->leaf_state_shift)
+            read_records(trial, ranges, whole);
+        read = found.rules.layout;
         judge_records(trial, &found);
         if (found.proven > best->proven)
             *best = found;

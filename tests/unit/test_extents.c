@@ -240,6 +240,33 @@ static void test_change_during_read(void)
     heap_rig_end(&rig);
 }
 
+static size_t grown_to;
+
+static void grow_with_each_read(struct heap_rig *grown, remote_addr addr, size_t len)
+{
+    if (addr <= heap_rig_entry(grown, 0) && heap_rig_entry(grown, 0) < addr + len &&
+        grown_to + 64 < HEAP_PAGE_COUNT)
+        grown_to = heap_rig_slab(grown, 0, heap_rig_slab(grown, 1, grown_to));
+}
+
+/* More and more records fit each layout that is tried: the first one, that of the version, stays.
+ */
+static void test_growing_heap(void)
+{
+    struct seen seen;
+
+    if (!begin(0, 0, versions[0]))
+        return;
+    grown_to = heap_rig_slab(&rig, 3, heap_rig_slab(&rig, 2, 0));
+    grown_to = heap_rig_slab(&rig, 5, heap_rig_slab(&rig, 4, grown_to));
+    rig.before = grow_with_each_read;
+    CHECK(heap_rig_open(&rig) == FAULT_NONE);
+    rig.before = NULL;
+    heap_rig_large(&rig, HEAP_BINS + 10, grown_to, 22, 0); /* 84 KiB, of a class of 96 KiB */
+    CHECK(see_all(&seen) == FAULT_NONE && seen.large == 1 && !rig.pass.unsettled);
+    heap_rig_end(&rig);
+}
+
 static void test_mostly_changing(void)
 {
     struct seen seen;
@@ -344,6 +371,7 @@ int main(void)
     test_share_that_contradicts();
     test_each_contradiction();
     test_change_during_read();
+    test_growing_heap();
     test_mostly_changing();
     test_ends_early();
     test_share();
