@@ -1,6 +1,7 @@
 """As e2e_extents.py, for builds of jemalloc that Debian does not have."""
 
 import e2e_extents
+import e2e_live
 import lib
 import releases
 
@@ -22,6 +23,16 @@ class Built(e2e_extents.Extents):
         self.check_built(
             "5.3.0", "--disable-stats", "--disable-initial-exec-tls", "--with-lg-quantum=3"
         )
+
+
+class LiveBuilt(e2e_live.Live):
+    def test_live_5_1_0(self):
+        """Its records have no births."""
+        self.check_all("5.1.0", library=releases.built("5.1.0"))
+
+    def test_live_debug(self):
+        """The time of a record has a second word."""
+        self.check_all("5.3.0", library=releases.built("5.3.0", "--enable-debug"))
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@ memory of a process that knows all of its objects: the numbers are exact."""
 
 import bisect
 import collections
+import contextlib
 import json
 import os
 import subprocess
@@ -33,7 +34,8 @@ class Looks:
         test.addCleanup(self.end)
 
     def end(self):
-        lib.end_process(self.driver)
+        with contextlib.suppress(BrokenPipeError):
+            lib.end_process(self.driver)
 
     def take(self):
         self.driver.stdin.write("\n")
@@ -224,6 +226,7 @@ class Live(allocators.TestCase):
         for version in allocators.VERSIONS:
             process = self.tracked(version)
             looks = Looks(self, process.pid)
+            looks.take()
             process.ask("grow 1 3000 900")
             process.ask("grow 2 300 50000")
             first = looks.take()

@@ -17,8 +17,8 @@ void profile_objects_open(struct profile_objects *objects, const struct reader_s
     objects->batch = batch;
     if (reader_open(reader, source, &ignored) != FAULT_NONE)
         reader->stacks = reader->threads = 0;
-    objects->layout = reader->stacks ? reader->layout
-                                     : reader_layout_of(version_parse(reader->variables.version));
+    /* A proof while the process allocates may find another layout than that of its version. */
+    objects->layout = reader->layout = reader_layout_of(version_parse(reader->variables.version));
 }
 
 void profile_objects_close(struct profile_objects *objects)

@@ -393,20 +393,35 @@ static void test_freed_meanwhile(void)
     }
 }
 
+static struct deadline passed;
+
+static void pass_deadline(struct heap_rig *late, remote_addr addr, size_t len)
+{
+    (void)late;
+    if (addr <= change_with && change_with - addr < len)
+        passed.at = 1;
+}
+
 static void test_late(void)
 {
-    struct deadline passed = {.at = 1};
+    remote_addr tctx;
 
     if (!begin(usual))
         return;
-    add_sample(usual, SMALL, 1000, 40, add_stack(100, 1));
+    tctx = add_stack(100, 1);
+    add_sample(usual, SMALL, 1000, 40, tctx);
     rig.source.deadline = &passed;
+    passed.at = 1;
     CHECK(live_open(&live, &rig.source, true, &rig.fault) == FAULT_TOO_LATE && !live);
     passed.at = UINT64_MAX;
     if (open_live()) {
         CHECK(take() && look.sample_count == 1);
         passed.at = 1;
         CHECK(live_take(live, &look, &rig.fault) == FAULT_TOO_LATE);
+        passed.at = UINT64_MAX;
+        change_with = tctx; /* its records are read by then */
+        rig.before = pass_deadline;
+        CHECK(live_take(live, &look, &rig.fault) == FAULT_TOO_LATE && passed.at == 1);
     }
     end();
 }
