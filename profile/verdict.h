@@ -10,11 +10,14 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/* verdict.leading: no class alone, all of them together. */
+enum { VERDICT_ALL_CLASSES = UINT32_MAX };
+
 /* A sampled object that was alive at one look or more; start and birth identify it. */
 struct verdict_object {
     uint64_t start, birth;
-    uint32_t class, stack;
-    uint32_t first, last; /* numbers of the first and of the last look that saw it */
+    uint32_t class, stack; /* TABLE_NONE: a stack that could not be read */
+    uint32_t first, last;  /* numbers of the first and of the last look that saw it */
 };
 
 /* The live objects at one moment. */
@@ -34,6 +37,7 @@ struct verdict_input {
     size_t stack_count;
     /* CLOCK of birth at the first look; births after it are of the window. 0: births are unknown */
     uint64_t began_ns;
+    bool threads_unsampled; /* some threads do not sample: no stack is named for certain */
 };
 
 enum verdict_kind {
@@ -41,6 +45,7 @@ enum verdict_kind {
     VERDICT_NOTHING,   /* nothing grows by more than verdict.bound */
     VERDICT_UNSTEADY,  /* the whole has grown, not steadily: no class grows for certain */
     VERDICT_ONCE,      /* one step, of verdict.leading */
+    VERDICT_CLASSES,   /* classes grow; nothing is sampled that could say which stacks */
     VERDICT_ONE_OF,    /* a class grows; more than one stack may be it, or none that is sampled */
     VERDICT_GROWS,     /* verdict.grows stacks grow */
 };
@@ -51,12 +56,14 @@ struct verdict_stack {
     size_t born, died;          /* samples: of the window and alive at its end; of those before */
     uint32_t class;             /* the class with most of its growth */
     bool grows;
-    bool candidate; /* of verdict.leading, with VERDICT_ONE_OF */
+    bool candidate; /* of verdict.leading, with VERDICT_ONE_OF and VERDICT_ONCE */
 };
 
 struct verdict_class {
     double growth, error; /* bytes; exact, but for what caches of threads hide: its error */
     bool grows;
+    bool explained;     /* a stack that grows has objects of it */
+    bool unseen;        /* a stack without a sample may be it */
     bool unsampled;     /* it grows by more than the samples can: in threads that do not sample */
     double older;       /* objects without a sample, as estimated, at the end */
     double older_per_s; /* of them, freed each second */
@@ -68,12 +75,23 @@ struct verdict {
     double seconds;
     double growth, error; /* bytes, of all classes; exact, but for what caches of threads hide */
     double bound;         /* VERDICT_NOTHING: what may have grown unseen, bytes */
-    uint32_t leading;     /* the class that grows most; classes: those of the input */
+    uint32_t leading;     /* the class that grows most, or VERDICT_ALL_CLASSES */
     size_t grows;         /* stacks */
     struct verdict_stack *stacks;
-    struct verdict_class *classes;
+    struct verdict_class *classes; /* those of the input */
 };
 
 /* False: out of memory. verdict_free in each case. */
 bool verdict_make(struct verdict *verdict, struct verdict_input *input);
 void verdict_free(struct verdict *verdict);
+
+/* The verdict on one series of bytes: jemalloc's total, the RSS. */
+struct verdict_total {
+    enum verdict_kind kind; /* never VERDICT_CLASSES, VERDICT_ONE_OF */
+    double seconds;
+    double growth, error;
+    double bound; /* no part of it has grown by more, unless others shrank */
+};
+
+/* The seconds ascend. */
+struct verdict_total verdict_of_total(const double *seconds, const double *bytes, size_t count);
