@@ -37,6 +37,7 @@ struct verdict_input {
     size_t stack_count;
     /* CLOCK of birth at the first look; births after it are of the window. 0: births are unknown */
     uint64_t began_ns;
+    bool from_start;        /* sampling was on from the start of the process, all the time */
     bool threads_unsampled; /* some threads do not sample: no stack is named for certain */
 };
 
@@ -75,6 +76,7 @@ struct verdict {
     double seconds;
     double growth, error; /* bytes, of all classes; exact, but for what caches of threads hide */
     double bound;         /* VERDICT_NOTHING: what may have grown unseen, bytes */
+    bool unseen;          /* VERDICT_ONE_OF: a stack without a sample may be it */
     uint32_t leading;     /* the class that grows most, or VERDICT_ALL_CLASSES */
     size_t grows;         /* stacks */
     struct verdict_stack *stacks;
