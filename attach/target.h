@@ -26,6 +26,7 @@ struct target {
     pid_t pid;
     pid_t via;             /* a live thread, if the first one has ended; else 0 */
     int pidfd;             /* -1: the kernel has no pidfd_open(2) */
+    const int *kept_root;  /* O_PATH: its root directory, for after its end; NULL: not kept */
     struct proc_stat stat; /* as first read; stat.start is the identity */
     struct proc_status status;
 };

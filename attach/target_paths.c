@@ -20,13 +20,16 @@ bool target_has_own_root(const struct target *target)
         return target->record->root >= 0;
     if (procfs_readlink(target->proc, own, sizeof own, "self/ns/mnt") < 0)
         return false;
-    if (procfs_readlink(target->proc, its, sizeof its, "%d/ns/mnt", (int)target_via(target)) < 0)
+    const bool ended =
+        procfs_readlink(target->proc, its, sizeof its, "%d/ns/mnt", (int)target_via(target)) < 0;
+    if (ended && !target->kept_root)
         return false;
-    if (strcmp(own, its) != 0)
+    if (!ended && strcmp(own, its) != 0)
         return true;
     char root[32];
     snprintf(root, sizeof root, "%d/root/.", (int)target_via(target));
-    if (stat("/", &here) || fstatat(target->proc->dirfd, root, &there, 0))
+    if (stat("/", &here) ||
+        (ended ? fstat(*target->kept_root, &there) : fstatat(target->proc->dirfd, root, &there, 0)))
         return false;
     return here.st_dev != there.st_dev || here.st_ino != there.st_ino;
 }

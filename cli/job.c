@@ -395,12 +395,16 @@ int job_finish_sampling(struct job *job, struct sampling *sampling, fault_code r
     int code = EXIT_DONE, last;
     const char *verb = job->verb;
     struct fault own;
-    char time[UNITS_TEXT];
+    char time[UNITS_TEXT], age[UNITS_TEXT];
 
     subject.samples_stay = job->keeps_samples && sampling->began && !gone;
     if (rc != FAULT_NONE && !left_without_result(sampling, rc))
         code = message_fault(&subject, fault);
-    if (gone && sampling->began)
+    if (gone && sampling->began && sampling->cut_short_ns)
+        message("recorded for %s, cut short: the profile was read %s before the end was seen",
+                units_duration(sampling_ns(sampling), time),
+                units_duration(sampling->cut_short_ns, age));
+    else if (gone && sampling->began)
         message("recorded for %s; the samples since the last profile are lost",
                 units_duration(sampling_ns(sampling), time));
     settled = settle_job(job, sampling, &own);

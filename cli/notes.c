@@ -223,6 +223,20 @@ static void print_unreadable(const struct job *job, const struct run_note *note)
                 message_cause(&subject, note->fault, cause, sizeof cause));
 }
 
+static void print_kept(const struct job *job, const struct run_note *note)
+{
+    const struct subject subject = job_subject(job);
+    char text[512];
+
+    if (note->kind == NOTE_KEPT && job->options->verbose > 1)
+        message("a profile of %s is kept, to be written if the process ends",
+                units_bytes((double)note->count, text));
+    else if (note->kind == NOTE_NOT_KEPT && !job->options->quiet)
+        message("if the process ends before, %s: %s",
+                note->more ? "only an older profile is written" : "no profile is left",
+                message_cause(&subject, note->fault, text, sizeof text));
+}
+
 static void print_children(const struct job *job, const struct run_note *note)
 {
     const struct child_list *children = note->children;
@@ -322,6 +336,10 @@ void notes_print(void *ctx, const struct run_note *note)
         break;
     case NOTE_RESET:
         print_reset(note);
+        break;
+    case NOTE_KEPT:
+    case NOTE_NOT_KEPT:
+        print_kept(job, note);
         break;
     case NOTE_PROFILES_SKIPPED:
         message("writing a profile takes longer than --every: some profiles are skipped");

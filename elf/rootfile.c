@@ -14,6 +14,8 @@ int root_open(const struct target *target)
 {
     if (target && target->record && target->record->root >= 0)
         return reopen_root(target->record->root);
+    if (target && target->kept_root)
+        return reopen_root(*target->kept_root);
     if (target && !target->record)
         return procfs_openf(target->proc, O_PATH | O_DIRECTORY, "%d/root", target_via(target));
     int fd = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);

@@ -9,8 +9,8 @@
 #include "host/inroot.h"
 
 /*
- * Opens the root of the target, or the tool's own (target NULL, or one of a core
- * file without a root). Returns an O_PATH descriptor or -errno.
+ * Opens the root of the target (target->kept_root, if there is one), or the tool's own (target
+ * NULL, or one of a core file without a root). Returns an O_PATH descriptor or -errno.
  */
 int root_open(const struct target *target);
 

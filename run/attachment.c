@@ -484,9 +484,19 @@ void attachment_close(struct attachment *attachment)
     stall_guard_stop(&attachment->stall_guard);
     deadline_stop(&attachment->deadline);
     forget(attachment);
+    kept_files_close(&attachment->kept_files);
     memory_close(&attachment->memory);
     target_close(&attachment->target);
     procfs_close(&attachment->proc);
+}
+
+bool attachment_is_gone(const struct attachment *attachment, fault_code rc)
+{
+    struct fault end;
+
+    if (fault_is_of_thread(rc) && target_check_end(&attachment->target, &end) == FAULT_NONE)
+        return false;
+    return fault_is_gone(rc);
 }
 
 void attachment_note(const struct attachment *attachment, const struct run_note *note)

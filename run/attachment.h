@@ -1,6 +1,7 @@
 /* One target and all that a call in it needs, opened without stopping anything. */
 #pragma once
 
+#include "elf/kept_files.h"
 #include "inject/call.h"
 #include "jemalloc/hooks.h"
 #include "jemalloc/instance.h"
@@ -96,6 +97,7 @@ struct attachment {
     bool opened;                                       /* target is the process of the request */
     char variable[PREFIX_MAX + 16];                    /* MALLOC_CONF, _RJEM_MALLOC_CONF */
     const char *root; /* directory with the files of a core file's process; NULL: none */
+    struct kept_files kept_files; /* for names after its end; empty: not kept */
 };
 
 /*
@@ -162,6 +164,8 @@ struct injection_env attachment_env(struct attachment *attachment);
  * none. */
 struct reader_source attachment_source(struct attachment *attachment,
                                        const struct deadline *deadline);
+/* True if rc says that the process, not only a thread of it, has ended or is another program. */
+bool attachment_is_gone(const struct attachment *attachment, fault_code rc);
 /* Closes everything; idempotent. */
 void attachment_close(struct attachment *attachment);
 

@@ -134,7 +134,8 @@ fault_code capture_write_series(struct attachment *attachment, struct presentati
                                 struct present_source *sources, size_t count, struct output *output,
                                 struct fault *fault)
 {
-    struct symbols_target live = {&attachment->modules, &attachment->target, &attachment->memory};
+    struct symbols_target live = {&attachment->modules, &attachment->target, &attachment->memory,
+                                  &attachment->kept_files};
     const struct symbols_options symbols = {.root = attachment->root,
                                             .target = &attachment->target,
                                             .no_inlines = presentation->no_inlines,
@@ -148,8 +149,9 @@ fault_code capture_write_series(struct attachment *attachment, struct presentati
         presentation->until = clock_now() + attachment->request.timeout_ns;
     for (size_t i = 0; i < count; i++)
         sources[i].symbols = &symbols;
-    snprintf(presentation->title, sizeof presentation->title, "%s[%d]",
-             attachment->target.stat.comm, (int)attachment->target.pid);
+    snprintf(presentation->title, sizeof presentation->title, "%s[%d]%s",
+             attachment->target.stat.comm, (int)attachment->target.pid,
+             presentation->cut_short ? ", cut short: it ended" : "");
     return present(presentation, sources, count, output, fault);
 }
 

@@ -24,6 +24,8 @@ enum run_note_kind {
     NOTE_NOT_SETTLED,         /* it samples while it settles: another run does */
     NOTE_PROFILES_SKIPPED,    /* a series: writing takes longer than its interval */
     NOTE_RESET,               /* prof.reset is about to drop count stacks, of total bytes */
+    NOTE_KEPT,                /* a profile of count bytes is kept for the end of the process */
+    NOTE_NOT_KEPT,            /* fault: why none can be kept; more: an older one is */
     /* of a way */
     NOTE_UNREADABLE, /* fault: why the profile is not read from memory, but taken by a call */
     /* of a profile that is written in some format */

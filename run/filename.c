@@ -22,6 +22,12 @@ void filename_facts(struct filename_facts *facts, const struct target *target)
     facts->rss_bytes = target_rss(target);
 }
 
+void filename_facts_then(struct filename_facts *facts, uint64_t time_ns, uint64_t rss_bytes)
+{
+    facts->time = (time_t)(time_ns / 1000000000);
+    facts->rss_bytes = rss_bytes;
+}
+
 /* Returns the letter of the next directive, with *text after it; '\0': no more. */
 static char next_directive(const char **text)
 {
@@ -222,11 +228,22 @@ static size_t extension_at(const char *path)
     return dot && dot != name ? (size_t)(dot - path) : strlen(path);
 }
 
-bool filename_number(const char *path, unsigned number, char *out, size_t size)
+bool filename_mark(const char *path, const char *word, char *out, size_t size)
 {
     size_t at = extension_at(path);
-    int n = number ? snprintf(out, size, "%.*s-%u%s", (int)at, path, number, path + at)
-                   : snprintf(out, size, "%s", path);
+    int n = snprintf(out, size, "%.*s-%s%s", (int)at, path, word, path + at);
 
+    return n >= 0 && (size_t)n < size;
+}
+
+bool filename_number(const char *path, unsigned number, char *out, size_t size)
+{
+    char word[16];
+    int n;
+
+    snprintf(word, sizeof word, "%u", number);
+    if (number)
+        return filename_mark(path, word, out, size);
+    n = snprintf(out, size, "%s", path);
     return n >= 0 && (size_t)n < size;
 }

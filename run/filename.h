@@ -58,6 +58,15 @@ bool filename_is_of_each(const char *template);
 bool filename_expand(const char *template, const char *extension,
                      const struct filename_facts *facts, char *out, size_t size);
 
+/* Changes the facts to those of a profile that was taken before: its CLOCK_REALTIME, and the RSS.
+ */
+void filename_facts_then(struct filename_facts *facts, uint64_t time_ns, uint64_t rss_bytes);
+
+/*
+ * Inserts a word before the extension: "x-cut-short.pb.gz". False if the result is longer than
+ * size.
+ */
+bool filename_mark(const char *path, const char *word, char *out, size_t size);
 /*
  * Inserts a number before the extension: "x-2.pb.gz". number 0: copies the path.
  * False if the result is longer than size.

@@ -26,6 +26,7 @@ struct presentation {
     regex_t regexes[5];             /* freed by presentation_free */
     size_t regex_count;
     char title[256];
+    bool cut_short;                  /* the process ended: the title says so */
     bool terse;                      /* no notes: an earlier profile had the same ones */
     const struct run_events *events; /* NULL: none */
     /*

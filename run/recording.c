@@ -14,12 +14,14 @@ void recording_init(struct recording *recording, const struct recording_request 
     recording->request = *request;
     recording->attachment = attachment;
     recording->output.fd = -1;
+    last_profile_init(&recording->last);
 }
 
 void recording_free(struct recording *recording)
 {
     output_close(&recording->output);
     trigger_close(&recording->trigger);
+    last_profile_free(&recording->last);
     for (size_t i = 0; i < recording->count; i++)
         free(recording->list[i].path);
     free(recording->list);
@@ -33,16 +35,26 @@ static bool to_stdout(const struct recording *recording)
 
 /* ---- files ---- */
 
-/* Expands the name with the present facts. */
+/* Expands the name with the present facts, or with those of the last profile. */
 static fault_code expand_name(const struct recording *recording, char *out, size_t size,
                               struct fault *fault)
 {
     const char *template = recording->request.template;
     const char *extension = format_extension(recording->request.presentation->format);
+    const bool gone = recording->why == RECORDED_GONE;
+    char path[FILENAME_MAX_BYTES];
     struct filename_facts facts;
+    bool good;
 
     filename_facts(&facts, &recording->attachment->target);
-    if (filename_expand(template, extension, &facts, out, size))
+    if (gone)
+        filename_facts_then(&facts, recording->capture.time_ns, recording->last.rss);
+    good = filename_expand(template, extension, &facts, path, sizeof path);
+    if (good && gone && recording->request.made_up)
+        good = filename_mark(path, "cut-short", out, size);
+    else if (good)
+        good = filename_number(path, 0, out, size);
+    if (good)
         return FAULT_NONE;
     return fault_set(fault, FAULT_OUTPUT, ENAMETOOLONG, "write output", "%s", template);
 }
@@ -84,6 +96,10 @@ static fault_code list_written(struct recording *recording, struct fault *fault)
                                   .why = recording->why,
                                   .rss = recording->trigger.rss,
                                   .allocated = recording->trigger.allocated};
+    if (recording->why == RECORDED_GONE) {
+        recorded->rss = recording->last.rss;
+        recorded->age_ns = recording->sampling.cut_short_ns;
+    }
     if (!recorded->path)
         return fault_set(fault, FAULT_INTERNAL, ENOMEM, "record", "the list of files");
     recording->count++;
@@ -155,6 +171,30 @@ static fault_code write_next(struct recording *recording, struct fault *fault)
         request->written(request->ctx, &recording->list[recording->count - 1]);
     output_close(&recording->output);
     rotate(recording);
+    last_profile_restart(&recording->last);
+    return rc;
+}
+
+/* The fault of the end stays the result, unless the file cannot be written. */
+static fault_code write_kept(struct recording *recording, fault_code end, struct fault *fault)
+{
+    const uint64_t age = last_profile_use(&recording->last, &recording->capture);
+    struct fault unwritten;
+    fault_code rc = FAULT_NONE;
+
+    if (!age)
+        return end;
+    recording->why = RECORDED_GONE;
+    recording->sampling.cut_short_ns = age;
+    recording->request.presentation->cut_short = true;
+    if (recording->output.fd < 0)
+        rc = open_next(recording, &unwritten);
+    if (rc == FAULT_NONE)
+        rc = write_next(recording, &unwritten);
+    capture_free(&recording->capture);
+    if (rc == FAULT_NONE)
+        return end;
+    *fault = unwritten;
     return rc;
 }
 
@@ -208,8 +248,8 @@ static bool await_next_profile(struct recording *recording, uint64_t *moment, bo
 
     *moment = triggered ? recording->until : next_moment(recording, *moment);
     trigger_rearm(trigger);
-    if (sampling_wait(recording->attachment, sampling, RUN_RECORDING, *moment,
-                      triggered ? trigger : NULL) == PAUSE_ENDED)
+    if (last_profile_wait(&recording->last, recording->attachment, sampling, RUN_RECORDING, *moment,
+                          triggered ? trigger : NULL) == PAUSE_ENDED)
         return false;
     *last = sampling->interrupted || (!trigger->due && *moment >= recording->until);
     if (!trigger->due)
@@ -235,7 +275,7 @@ static fault_code take_all(struct recording *recording, struct fault *fault)
 
     while (rc == FAULT_NONE && !last) {
         if (!await_next_profile(recording, &moment, &last))
-            return sampling_lost(recording->attachment, fault);
+            return last_profile_lost(&recording->last, recording->attachment, fault);
         if (!is_profile_wanted(recording))
             break;
         if (recording->output.fd < 0)
@@ -250,6 +290,10 @@ fault_code recording_run(struct recording *recording, struct fault *fault)
 {
     struct attachment *attachment = recording->attachment;
     struct sampling *sampling = &recording->sampling;
+    const struct last_profile_request keep = {.step_ns = LAST_STEP_NS,
+                                              .percent = LAST_READ_PERCENT,
+                                              .names = recording->request.presentation->format !=
+                                                       FORMAT_RAW};
     uint64_t duration = recording->request.duration_ns;
     fault_code rc = open_next(recording, fault);
 
@@ -263,5 +307,8 @@ fault_code recording_run(struct recording *recording, struct fault *fault)
     if (rc != FAULT_NONE)
         return rc;
     recording->until = duration == UINT64_MAX ? UINT64_MAX : sampling->began + duration;
-    return take_all(recording, fault);
+    sampling->reported_until = recording->until;
+    last_profile_plan(&recording->last, attachment, &keep, 0);
+    rc = take_all(recording, fault);
+    return sampling_is_gone(attachment, sampling, rc) ? write_kept(recording, rc, fault) : rc;
 }

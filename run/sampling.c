@@ -520,12 +520,7 @@ static fault_code give_back(struct attachment *attachment, struct sampling *samp
 
 bool sampling_is_gone(const struct attachment *attachment, struct sampling *sampling, fault_code rc)
 {
-    struct fault end;
-
-    /* A thread that has ended (--thread) does not end its process. */
-    if (fault_is_of_thread(rc) && target_check_end(&attachment->target, &end) == FAULT_NONE)
-        return sampling->gone;
-    sampling->gone |= fault_is_gone(rc);
+    sampling->gone |= attachment_is_gone(attachment, rc);
     return sampling->gone;
 }
 

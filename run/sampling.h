@@ -25,6 +25,7 @@ struct sampling {
     struct children children; /* processes that the target forks meanwhile */
     struct dump_after after;  /* what the call of the last profile sets prof.active to */
     bool gone;                /* the target has ended, or is another program now */
+    uint64_t cut_short_ns;    /* the result is of so long before that was seen; 0: it is not */
     bool interrupted;         /* ended early by the operator */
     uint64_t began, ended;    /* CLOCK_MONOTONIC ns: switched on and off again; 0: not yet */
     uint64_t reported_until;  /* progress is that from began until then; 0: that of each wait */

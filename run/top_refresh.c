@@ -24,8 +24,9 @@ void top_refresh_init(struct top_refresh *refresh, const struct top_request *req
     sink_init(&refresh->sink, PROFILE_LIMIT);
     sites_init(&refresh->sites);
     governor_init(&refresh->governor, request->interval_ns, request->percent);
-    refresh->place =
-        (struct symbols_target){&attachment->modules, &attachment->target, &attachment->memory};
+    refresh->place = (struct symbols_target){.modules = &attachment->modules,
+                                             .target = &attachment->target,
+                                             .memory = &attachment->memory};
     refresh->names.options = (struct symbols_options){.target = &attachment->target,
                                                       .no_inlines = request->no_inlines,
                                                       .debuginfod = request->debuginfod,

@@ -420,16 +420,26 @@ class Interrupted(TestCase):
 class Meanwhile(TestCase):
     """Other events during the recording."""
 
+    def assert_last_one(self, place, out, err, stacks=0):
+        """What was kept before the end is the only file, and there is none if nothing was."""
+        if "is kept" in err:
+            self.assertEqual(os.listdir(place), [out.decode().rstrip("\n")], err)
+            self.assertIn("cut short: the profile was read ", err)
+            self.assert_profile(self.read(os.path.join(place, os.listdir(place)[0])), stacks)
+        else:
+            self.assertEqual((out, os.listdir(place)), (b"", []), err)
+            self.assertIn("are lost", err)
+
     def test_target_is_killed(self):
+        """At once: tests/e2e_gone.py lets it live until a profile is kept."""
         victim = self.victim()
         place = self.directory()
-        tool = self.start_recording(victim, directory=place)
+        tool = self.start_recording(victim, "-v", directory=place)
         victim.process.kill()
         code, out, err = self.end(tool)
-        self.assertEqual((code, out), (lib.GONE, b""), err)
+        self.assertEqual(code, lib.GONE, err)
         self.assertIn("has ended", err)
-        self.assertIn("are lost", err)
-        self.assertEqual(os.listdir(place), [])
+        self.assert_last_one(place, out, err)
 
     def test_target_is_killed_after_some(self):
         """Written profiles stay."""
@@ -459,7 +469,8 @@ class Meanwhile(TestCase):
 
     def test_target_becomes_another_program(self):
         process = self.leaky()
-        tool = self.start_recording(process, directory=self.directory())
+        place = self.directory()
+        tool = self.start_recording(process, "-v", directory=place)
         process.stdin.write(b"exec %s\n" % shutil.which("sleep").encode())
         process.stdin.flush()
         self.assertTrue(
@@ -467,8 +478,9 @@ class Meanwhile(TestCase):
         )
         tool.send_signal(signal.SIGINT)
         code, out, err = self.end(tool)
-        self.assertEqual((code, out), (lib.GONE, b""), err)
+        self.assertEqual(code, lib.GONE, err)
         self.assertIn("replaced itself with another program", err)
+        self.assert_last_one(place, out, err)
         self.assertIsNone(process.poll())
 
     def test_switched_off_by_somebody_else(self):
@@ -850,8 +862,12 @@ class Triggered(TestCase):
         path = self.next_path(tool)
         process.kill()
         code, out, err = self.end(tool)
-        self.assertEqual((code, out), (lib.GONE, b""), err)
-        self.assertEqual(os.listdir(place), [os.path.basename(path)])
+        self.assertEqual(code, lib.GONE, err)
+        paths = [path] + out.decode().split()
+        self.assertEqual(sorted(os.listdir(place)), sorted(map(os.path.basename, paths)))
+        for path in paths:
+            self.assert_profile(self.read(path))
+        self.assertEqual(len(paths) > 1, "cut short" in err, err)
 
 
 if __name__ == "__main__":

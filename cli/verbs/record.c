@@ -84,7 +84,8 @@ static const char *why_text(enum recorded_why why)
     static const char *const texts[] = {[RECORDED_END] = "end",
                                         [RECORDED_TIME] = "time",
                                         [RECORDED_BYTES] = "bytes",
-                                        [RECORDED_PEAK] = "peak"};
+                                        [RECORDED_PEAK] = "peak",
+                                        [RECORDED_GONE] = "gone"};
 
     return texts[why];
 }
@@ -104,6 +105,11 @@ static void print_record_json(const struct record *record)
         json_number(&json, "bytes", recording->list[i].bytes);
         json_number(&json, "time_ns", recording->list[i].time_ns);
         json_text(&json, "reason", why_text(recording->list[i].why));
+        json_bool(&json, "cut_short", recording->list[i].why == RECORDED_GONE);
+        if (recording->list[i].why == RECORDED_GONE)
+            json_number(&json, "age_ns", recording->list[i].age_ns);
+        else
+            json_null(&json, "age_ns");
         json_number(&json, "rss", recording->list[i].rss);
         if (recording->request.trigger.bytes)
             json_number(&json, "allocated", recording->list[i].allocated);
@@ -128,6 +134,7 @@ static struct recording_request record_request(struct record *record)
 
     return (struct recording_request){
         .template = record->template,
+        .made_up = !options->output || filename_is_directory(options->output),
         .may_number = series || !options->output,
         .replace = options->force,
         .mode = options->mode,

@@ -7,6 +7,7 @@
 #pragma once
 
 #include "elf/image.h"
+#include "elf/kept_files.h"
 #include "elf/modules.h"
 
 /*
@@ -66,6 +67,7 @@ struct symbols_target {
     const struct modules *modules;
     const struct target *target;
     struct memory *memory;
+    const struct kept_files *kept; /* where its modules are open already; NULL: nowhere */
 };
 int symbols_open_in_target(void *ctx, const struct symbol_mapping *mapping);
 /*

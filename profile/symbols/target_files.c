@@ -9,7 +9,10 @@ int symbols_open_in_target(void *ctx, const struct symbol_mapping *mapping)
 {
     const struct symbols_target *live = ctx;
     const struct module *module = modules_at(live->modules, mapping->start);
+    int fd = live->kept ? kept_files_open(live->kept, mapping->start) : -ENOENT;
 
+    if (fd >= 0)
+        return fd;
     return module ? module_open(module, live->target, live->memory) : -ENOENT;
 }
 

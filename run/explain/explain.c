@@ -261,7 +261,8 @@ static fault_code build_sites(struct explain *explain, const struct heap_profile
 {
     struct attachment *attachment = explain->attachment;
     const struct samples_options options = {.short_names = true};
-    struct symbols_target place = {&attachment->modules, &attachment->target, &attachment->memory};
+    struct symbols_target place = {&attachment->modules, &attachment->target, &attachment->memory,
+                                   NULL};
     struct name_cache names = {.options = {.target = &attachment->target,
                                            .no_inlines = true,
                                            .no_build_ids = true,

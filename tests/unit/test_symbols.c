@@ -166,7 +166,7 @@ static void test_accepted(void)
 
 static void test_live(void)
 {
-    struct symbols_target live = {&own.modules, &own.target, &own.memory};
+    struct symbols_target live = {&own.modules, &own.target, &own.memory, NULL};
     const struct symbols_options options = {
         .open = symbols_open_in_target, .ctx = &live, .target = &own.target};
     struct symbol_mapping asked = mapping;

@@ -1,0 +1,285 @@
+#include "run/last_profile.h"
+#include "host/headroom.h"
+#include "run/faults.h"
+#include "run/interrupt.h"
+
+#include <string.h>
+
+enum {
+    FIRST_NS = 100000000, /* the first steps are short: a process may end soon */
+    SPARE_MOST = 4 << 20, /* bytes that stay mapped from one profile to the next */
+    BACK_OFF_MOST = 6,    /* after failures the pause doubles so often */
+    SEARCH_MOST_NS = 500000000,
+};
+
+#define TEXT_MOST ((size_t)1 << 30)
+
+void last_profile_init(struct last_profile *last)
+{
+    memset(last, 0, sizeof *last);
+    capture_init(&last->kept);
+    capture_init(&last->next);
+    last->next_ns = LAST_NEVER;
+}
+
+void last_profile_free(struct last_profile *last)
+{
+    capture_free(&last->kept);
+    capture_free(&last->next);
+}
+
+uint64_t last_profile_cost(const struct attachment *attachment)
+{
+    const struct frozen_summary *frozen = &attachment->frozen;
+
+    if (!attachment->reads)
+        return attachment->last.held_ns;
+    return attachment->request.freeze && frozen->times ? frozen->ns / frozen->times
+                                                       : attachment->read.last.ns;
+}
+
+static bool stops_threads(const struct last_profile *last, const struct attachment *attachment)
+{
+    return last->request.calls && (!attachment->reads || attachment->request.freeze);
+}
+
+/* ---- when ---- */
+
+static uint64_t step_now(const struct last_profile *last, uint64_t now)
+{
+    const uint64_t elapsed = now - last->began_ns, most = last->request.step_ns;
+
+    if (elapsed >= most)
+        return most;
+    return elapsed > FIRST_NS ? elapsed : most < FIRST_NS ? most : FIRST_NS;
+}
+
+static void plan_after(struct last_profile *last, uint64_t cost_ns)
+{
+    const uint64_t now = clock_now(), step = step_now(last, now);
+    uint64_t pause = cost_ns ? governor_next(&last->governor, cost_ns) : 0;
+
+    if (pause < step)
+        pause = step;
+    last->cost_ns = cost_ns;
+    last->next_ns = now + (pause << (last->failed < BACK_OFF_MOST ? last->failed : BACK_OFF_MOST));
+}
+
+void last_profile_plan(struct last_profile *last, const struct attachment *attachment,
+                       const struct last_profile_request *request, uint64_t cost_ns)
+{
+    last->request = *request;
+    last->began_ns = clock_now();
+    last->failed = 0;
+    last->ended.code = FAULT_NONE;
+    governor_init(&last->governor, 0,
+                  stops_threads(last, attachment) ? LAST_STOP_PERCENT : request->percent);
+    plan_after(last, cost_ns);
+}
+
+void last_profile_restart(struct last_profile *last)
+{
+    last->kept.taken = false;
+    last->began_ns = clock_now();
+    if (last->next_ns != LAST_NEVER)
+        last->next_ns = last->began_ns + step_now(last, last->began_ns);
+    if (last->next_ns < last->began_ns + last->governor.interval)
+        last->next_ns = last->began_ns + last->governor.interval;
+}
+
+/* ---- one profile ---- */
+
+/*
+ * Half of what is left at the least limit above the tool, which may be the target's, beside half of
+ * the machine's: the profile of a process is not to be the reason for its end.
+ */
+static size_t text_limit(const struct last_profile *last, const struct attachment *attachment)
+{
+    const size_t most = sink_affordable(&attachment->proc, TEXT_MOST),
+                 mapped = last->next.text.mapped;
+    struct headroom headroom;
+
+    if (!headroom_read(&attachment->proc, PROC_SELF, &headroom) || headroom.bytes / 2 > most)
+        return most;
+    return headroom.bytes / 2 > mapped ? (size_t)(headroom.bytes / 2) : mapped;
+}
+
+static fault_code dump_by_call(struct attachment *attachment, void *ctx, struct fault *fault)
+{
+    const struct dump_request request = {.stream = ctx, .consent = &attachment->hooks};
+    struct dump_result result;
+
+    return dump_run(&attachment->injection, &attachment->instance, &request, &result, fault);
+}
+
+/* The run's own reads stay what its messages are about. */
+static fault_code read_unstopped(struct attachment *attachment, struct sink *text,
+                                 struct fault *fault)
+{
+    const struct read_summary former = attachment->read;
+    const bool freeze = attachment->request.freeze;
+    fault_code rc;
+
+    attachment->request.freeze = false;
+    rc = readout_take(attachment, text, fault);
+    attachment->request.freeze = freeze;
+    attachment->read = former;
+    return rc;
+}
+
+static fault_code take_next_text(struct last_profile *last, struct attachment *attachment,
+                                 struct fault *fault)
+{
+    struct sink *text = &last->next.text;
+
+    text->len = 0;
+    text->limit = text_limit(last, attachment);
+    if (!last->request.calls)
+        return read_unstopped(attachment, text, fault);
+    if (attachment->reads)
+        return readout_take(attachment, text, fault);
+    attachment->work = WORK_DUMP;
+    return attachment_hold(attachment, dump_by_call, text, fault);
+}
+
+/* In time for what comes after it, which is not to wait. */
+static fault_code renew_until(struct attachment *attachment, uint64_t until, struct fault *fault)
+{
+    const uint64_t timeout = attachment->request.timeout_ns, now = clock_now(),
+                   left = until > now ? until - now : 1;
+    fault_code rc;
+
+    if (left < timeout)
+        attachment->request.timeout_ns = left;
+    rc = attachment_renew(attachment, interrupt_flag(), fault);
+    attachment->request.timeout_ns = timeout;
+    return rc;
+}
+
+/* The kernel may take the memory of a killed process away while it is read. */
+static fault_code check_alive(const struct attachment *attachment, struct fault *fault)
+{
+    const struct target *target = &attachment->target;
+
+    if (target_look_end(target, target_via(target)) != TARGET_ENDS)
+        return FAULT_NONE;
+    return fault_set(fault, FAULT_GONE, ESRCH, "read the profile", "%d", (int)target->pid);
+}
+
+static fault_code take_one(struct last_profile *last, struct attachment *attachment, uint64_t until,
+                           struct fault *fault)
+{
+    struct capture *next = &last->next;
+    struct timespec now;
+    fault_code rc = renew_until(attachment, until, fault);
+
+    clock_gettime(CLOCK_REALTIME, &now);
+    next->time_ns = (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+    attachment->search_ns = SEARCH_MOST_NS;
+    if (rc == FAULT_NONE)
+        rc = take_next_text(last, attachment, fault);
+    attachment->search_ns = 0;
+    if (rc == FAULT_NONE)
+        rc = dump_complete(&attachment->target, &next->text, fault);
+    if (rc == FAULT_NONE)
+        rc = check_alive(attachment, fault);
+    attachment_rest(attachment);
+    return rc;
+}
+
+/* A large text of a former profile would only take memory until the next one. */
+static void keep_next(struct last_profile *last, uint64_t at_ns, uint64_t rss)
+{
+    const struct capture former = last->kept;
+
+    last->kept = last->next;
+    last->next = former;
+    last->kept.bytes = last->kept.text.len;
+    last->kept.taken = true;
+    last->at_ns = at_ns;
+    last->rss = rss;
+    if (last->next.text.mapped > SPARE_MOST) {
+        capture_free(&last->next);
+        capture_init(&last->next);
+    }
+}
+
+/* Once for each cause that lasts. */
+static void note_unkept(struct last_profile *last, const struct attachment *attachment,
+                        const struct fault *fault)
+{
+    const bool lasts = fault->code == FAULT_TOO_LARGE || fault->code == FAULT_UNREADABLE;
+
+    if (lasts && last->noted != fault->code)
+        attachment_note(
+            attachment,
+            &(struct run_note){.kind = NOTE_NOT_KEPT, .fault = fault, .more = last->kept.taken});
+    if (lasts)
+        last->noted = fault->code;
+}
+
+void last_profile_take(struct last_profile *last, struct attachment *attachment, uint64_t until)
+{
+    const uint64_t began = clock_now(), rss = target_rss(&attachment->target);
+    struct fault fault;
+    fault_code rc;
+
+    if (began + 2 * last->cost_ns > until) {
+        last->next_ns = until;
+        return;
+    }
+    rc = take_one(last, attachment, until, &fault);
+    if (rc == FAULT_NONE) {
+        keep_next(last, began, rss);
+        attachment_note(attachment,
+                        &(struct run_note){.kind = NOTE_KEPT, .count = last->kept.bytes});
+        if (last->request.names)
+            kept_files_renew(&attachment->kept_files, &attachment->modules, &attachment->target,
+                             &attachment->memory);
+    } else if (attachment_is_gone(attachment, rc)) {
+        last->ended = fault;
+    } else {
+        note_unkept(last, attachment, &fault);
+    }
+    last->failed = rc == FAULT_NONE ? 0 : last->failed + 1;
+    plan_after(last, rc == FAULT_NONE && stops_threads(last, attachment)
+                         ? last_profile_cost(attachment)
+                         : clock_now() - began);
+}
+
+/* ---- while it is waited ---- */
+
+enum pause_end last_profile_wait(struct last_profile *last, struct attachment *attachment,
+                                 struct sampling *sampling, enum run_activity activity,
+                                 uint64_t until, struct trigger *trigger)
+{
+    for (;;) {
+        const bool takes = last->next_ns < until;
+        const enum pause_end end =
+            sampling_wait(attachment, sampling, activity, takes ? last->next_ns : until, trigger);
+        if (!takes || end != PAUSE_OVER || (trigger && trigger->due))
+            return end;
+        last_profile_take(last, attachment, until);
+        if (last->ended.code != FAULT_NONE)
+            return PAUSE_ENDED;
+    }
+}
+
+fault_code last_profile_lost(const struct last_profile *last, const struct attachment *attachment,
+                             struct fault *fault)
+{
+    if (last->ended.code == FAULT_NONE)
+        return sampling_lost(attachment, fault);
+    *fault = last->ended;
+    return fault->code;
+}
+
+uint64_t last_profile_use(struct last_profile *last, struct capture *capture)
+{
+    if (!last->kept.taken)
+        return 0;
+    capture_free(capture);
+    *capture = last->kept;
+    capture_init(&last->kept);
+    return clock_now() - last->at_ns;
+}
