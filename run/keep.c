@@ -96,6 +96,7 @@ static size_t take_apart(const char *file, const char **time, const char **user)
     if (!drop_extension(&name))
         return 0;
     drop_user(&name, user);
+    (void)drop(&name, KEEP_CUT_SHORT);
     if ((!drop(&name, "MiB") && !drop(&name, "GiB")) || drop_any(&name, "0123456789.") == 0 ||
         !drop(&name, "-") || !drop_time(&name, time) || !drop(&name, "-") ||
         drop_any(&name, "0123456789") == 0 || !drop(&name, "-"))

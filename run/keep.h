@@ -11,6 +11,9 @@
 
 enum { KEEP_EXTENSION_SIZE = 32 };
 
+/* Before the extension: the process ended, and this is the last that was read of it. */
+#define KEEP_CUT_SHORT "-cut-short"
+
 /*
  * Formats the extension of a file of a process with this real uid: ".watch.heap", or
  * ".uid113.watch.heap" if it is not the tool's user. Returns out.

@@ -6,9 +6,10 @@
 #include <string.h>
 
 enum {
-    FIRST_NS = 100000000, /* the first steps are short: a process may end soon */
-    SPARE_MOST = 4 << 20, /* bytes that stay mapped from one profile to the next */
-    BACK_OFF_MOST = 6,    /* after failures the pause doubles so often */
+    FIRST_NS = 100000000,      /* the first steps are short: a process may end soon */
+    FIRST_STOP_NS = 250000000, /* with stops */
+    SPARE_MOST = 4 << 20,      /* bytes that stay mapped from one profile to the next */
+    BACK_OFF_MOST = 6,         /* after failures the pause doubles so often */
     SEARCH_MOST_NS = 500000000,
 };
 
@@ -48,10 +49,13 @@ static bool stops_threads(const struct last_profile *last, const struct attachme
 static uint64_t step_now(const struct last_profile *last, uint64_t now)
 {
     const uint64_t elapsed = now - last->began_ns, most = last->request.step_ns;
+    uint64_t first = most < FIRST_NS ? most : FIRST_NS;
 
-    if (elapsed >= most)
-        return most;
-    return elapsed > FIRST_NS ? elapsed : most < FIRST_NS ? most : FIRST_NS;
+    if (last->stops)
+        first = FIRST_STOP_NS;
+    if (elapsed < first || most < first)
+        return first;
+    return elapsed < most ? elapsed : most;
 }
 
 static void plan_after(struct last_profile *last, uint64_t cost_ns)
@@ -69,11 +73,12 @@ void last_profile_plan(struct last_profile *last, const struct attachment *attac
                        const struct last_profile_request *request, uint64_t cost_ns)
 {
     last->request = *request;
+    last->stops = stops_threads(last, attachment);
+    last->kept.taken = false;
     last->began_ns = clock_now();
     last->failed = 0;
     last->ended.code = FAULT_NONE;
-    governor_init(&last->governor, 0,
-                  stops_threads(last, attachment) ? LAST_STOP_PERCENT : request->percent);
+    governor_init(&last->governor, 0, last->stops ? LAST_STOP_PERCENT : request->percent);
     plan_after(last, cost_ns);
 }
 
@@ -114,7 +119,7 @@ static fault_code dump_by_call(struct attachment *attachment, void *ctx, struct 
 
 /* The run's own reads stay what its messages are about. */
 static fault_code read_unstopped(struct attachment *attachment, struct sink *text,
-                                 struct fault *fault)
+                                 struct reading *reading, struct fault *fault)
 {
     const struct read_summary former = attachment->read;
     const bool freeze = attachment->request.freeze;
@@ -123,19 +128,22 @@ static fault_code read_unstopped(struct attachment *attachment, struct sink *tex
     attachment->request.freeze = false;
     rc = readout_take(attachment, text, fault);
     attachment->request.freeze = freeze;
+    *reading = attachment->read.last;
     attachment->read = former;
     return rc;
 }
 
 static fault_code take_next_text(struct last_profile *last, struct attachment *attachment,
-                                 struct fault *fault)
+                                 struct reading *reading, struct fault *fault)
 {
     struct sink *text = &last->next.text;
 
     text->len = 0;
     text->limit = text_limit(last, attachment);
+    if (last->request.take)
+        return last->request.take(attachment, last->request.ctx, text, fault);
     if (!last->request.calls)
-        return read_unstopped(attachment, text, fault);
+        return read_unstopped(attachment, text, reading, fault);
     if (attachment->reads)
         return readout_take(attachment, text, fault);
     attachment->work = WORK_DUMP;
@@ -167,7 +175,7 @@ static fault_code check_alive(const struct attachment *attachment, struct fault 
 }
 
 static fault_code take_one(struct last_profile *last, struct attachment *attachment, uint64_t until,
-                           struct fault *fault)
+                           struct reading *reading, struct fault *fault)
 {
     struct capture *next = &last->next;
     struct timespec now;
@@ -177,7 +185,7 @@ static fault_code take_one(struct last_profile *last, struct attachment *attachm
     next->time_ns = (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
     attachment->search_ns = SEARCH_MOST_NS;
     if (rc == FAULT_NONE)
-        rc = take_next_text(last, attachment, fault);
+        rc = take_next_text(last, attachment, reading, fault);
     attachment->search_ns = 0;
     if (rc == FAULT_NONE)
         rc = dump_complete(&attachment->target, &next->text, fault);
@@ -221,6 +229,7 @@ static void note_unkept(struct last_profile *last, const struct attachment *atta
 void last_profile_take(struct last_profile *last, struct attachment *attachment, uint64_t until)
 {
     const uint64_t began = clock_now(), rss = target_rss(&attachment->target);
+    struct reading reading = {0};
     struct fault fault;
     fault_code rc;
 
@@ -228,11 +237,14 @@ void last_profile_take(struct last_profile *last, struct attachment *attachment,
         last->next_ns = until;
         return;
     }
-    rc = take_one(last, attachment, until, &fault);
+    rc = take_one(last, attachment, until, &reading, &fault);
     if (rc == FAULT_NONE) {
         keep_next(last, began, rss);
+        last->reading = reading;
         attachment_note(attachment,
                         &(struct run_note){.kind = NOTE_KEPT, .count = last->kept.bytes});
+        if (last->request.kept)
+            last->request.kept(last->request.ctx, last);
         if (last->request.names)
             kept_files_renew(&attachment->kept_files, &attachment->modules, &attachment->target,
                              &attachment->memory);
@@ -242,9 +254,10 @@ void last_profile_take(struct last_profile *last, struct attachment *attachment,
         note_unkept(last, attachment, &fault);
     }
     last->failed = rc == FAULT_NONE ? 0 : last->failed + 1;
-    plan_after(last, rc == FAULT_NONE && stops_threads(last, attachment)
-                         ? last_profile_cost(attachment)
-                         : clock_now() - began);
+    plan_after(last, rc == FAULT_NONE && last->stops ? last_profile_cost(attachment)
+                                                     : clock_now() - began);
+    if (rc == FAULT_UNREADABLE)
+        last->next_ns = LAST_NEVER;
 }
 
 /* ---- while it is waited ---- */

@@ -17,11 +17,19 @@ enum { LAST_READ_PERCENT = 10, LAST_STOP_PERCENT = 1 };
 #define LAST_NEVER   UINT64_MAX
 #define LAST_STEP_NS ((uint64_t)1000000000)
 
+struct last_profile;
+
 struct last_profile_request {
     uint64_t step_ns; /* between two, at least */
     unsigned percent; /* of the time, for reads of memory */
     bool calls;       /* may stop threads: it takes them as capture_take does */
     bool names;       /* keeps the files open that names need: they are in attachment->kept_files */
+    /* Takes one, as the run does at its end, in a hold; NULL: a heap profile. Needs `calls`. */
+    fault_code (*take)(struct attachment *attachment, void *ctx, struct sink *text,
+                       struct fault *fault);
+    /* Called after each one that is kept; NULL: none. */
+    void (*kept)(void *ctx, const struct last_profile *last);
+    void *ctx;
 };
 
 struct last_profile {
@@ -29,10 +37,12 @@ struct last_profile {
     struct capture kept, next; /* kept.taken: it is complete */
     uint64_t at_ns;            /* CLOCK_MONOTONIC when kept was begun */
     uint64_t rss;              /* bytes, of the target at that time; 0: unknown */
+    struct reading reading;    /* of that one; unless request.calls is set */
     struct governor governor;
     uint64_t began_ns, next_ns; /* CLOCK_MONOTONIC; next_ns may be LAST_NEVER */
     uint64_t cost_ns;           /* of the last one */
     unsigned failed;            /* since the last one that was kept */
+    bool stops;                 /* each one stops threads */
     fault_code noted;           /* why none could be kept, as last reported */
     struct fault ended;         /* code: the process was found to have ended; else FAULT_NONE */
 };
@@ -41,7 +51,8 @@ struct last_profile {
 void last_profile_init(struct last_profile *last);
 void last_profile_free(struct last_profile *last);
 
-/* Plans the first one. cost_ns: of a profile that was taken before; 0: none was. */
+/* Keeps none yet, and plans the first one. cost_ns: of a profile that was taken before; 0: none
+ * was. */
 void last_profile_plan(struct last_profile *last, const struct attachment *attachment,
                        const struct last_profile_request *request, uint64_t cost_ns);
 /*

@@ -16,6 +16,8 @@
 
 enum { PROFILE_RESERVE = 1 << 20, PROFILE_KEPT = 4 << 20, KEEP_DEFAULT = 10 };
 
+enum { READ_PERCENT = 1 }; /* of the time, as a watch may take weeks */
+
 /* ---- events ---- */
 
 struct watch_event watching_event(const struct watching *watch, enum watch_event_kind kind)
@@ -106,35 +108,40 @@ static enum course keep_active(struct watching *watch)
 
 /* ---- one profile ---- */
 
-static bool name_profile(const struct watching *watch, char *out, size_t size)
+static bool name_profile(const struct watching *watch, const struct capture *capture, char *out,
+                         size_t size)
 {
     const struct target *target = &watch->attachment.target;
+    const bool last = capture == &watch->last.kept;
     struct filename_facts facts;
-    char extension[KEEP_EXTENSION_SIZE];
+    char own[KEEP_EXTENSION_SIZE], extension[sizeof own + sizeof KEEP_CUT_SHORT];
     char directory[FILENAME_MAX_BYTES];
     int n = snprintf(directory, sizeof directory, "%s/", watch->request.directory);
 
     filename_facts(&facts, target);
     facts.rss_bytes = watch->measures.rss;
+    if (last)
+        filename_facts_then(&facts, capture->time_ns, watch->last.rss);
+    snprintf(extension, sizeof extension, "%s%s", last ? KEEP_CUT_SHORT : "",
+             keep_extension(target->status.uid, own));
     return n > 0 && (size_t)n < sizeof directory &&
-           filename_expand(directory, keep_extension(target->status.uid, extension), &facts, out,
-                           size);
+           filename_expand(directory, extension, &facts, out, size);
 }
 
-static fault_code write_profile(struct watching *watch, struct output *output)
+static fault_code write_profile(struct watching *watch, const struct capture *capture,
+                                struct output *output)
 {
     char path[FILENAME_MAX_BYTES];
     fault_code rc;
 
-    if (!name_profile(watch, path, sizeof path))
+    if (!name_profile(watch, capture, path, sizeof path))
         return fault_set(&watch->fault, FAULT_OUTPUT, ENAMETOOLONG, "write output", "%s",
                          watch->request.directory);
     rc = output_open_new(output, path, true, &watch->fault);
     if (rc == FAULT_NONE)
         output_set_mode(output, watch->request.mode);
     if (rc == FAULT_NONE)
-        rc = output_finish(output, watch->capture.text.bytes, watch->capture.text.len,
-                           &watch->fault);
+        rc = output_finish(output, capture->text.bytes, capture->text.len, &watch->fault);
     return rc;
 }
 
@@ -145,20 +152,31 @@ static unsigned remove_older(const struct watching *watch, const char *path)
     return keep_newest(watch->request.directory, text_base_name(path), keep);
 }
 
-static enum course report_profile(struct watching *watch, unsigned fired, const char *path)
+static bool lacks_samples(const struct sink *text)
 {
     static const char sample[] = "\n@ ";
-    const struct sink *text = &watch->capture.text;
+
+    return !memmem(text->bytes, text->len, sample, sizeof sample - 1);
+}
+
+static enum course report_profile(struct watching *watch, const struct capture *capture,
+                                  unsigned fired, const char *path)
+{
+    const bool last = capture == &watch->last.kept;
     struct watch_event event = watching_event(watch, EVENT_PROFILE);
 
     event.rules = &watch->rules;
     event.fired = fired;
     event.measures = &watch->measures;
     event.path = path;
-    event.bytes = text->len;
-    event.empty = !memmem(text->bytes, text->len, sample, sizeof sample - 1);
+    event.bytes = capture->text.len;
+    event.empty = lacks_samples(&capture->text);
     event.held = &watch->attachment.injection.summary;
     event.read = watch->attachment.reads ? &watch->attachment.read.last : NULL;
+    if (last) {
+        event.read = &watch->last.reading;
+        event.age_ns = clock_now() - watch->last.at_ns;
+    }
     event.removed = remove_older(watch, path);
     return watching_report(watch, &event, COURSE_ON);
 }
@@ -199,11 +217,12 @@ static enum course make_profile(struct watching *watch, unsigned fired)
     fault_code rc = take_profile(watch);
 
     if (rc == FAULT_NONE)
-        rc = write_profile(watch, &output);
+        rc = write_profile(watch, &watch->capture, &output);
     if (rc == FAULT_NONE) {
         watch->made++;
         rules_fired(&watch->rules, fired, clock_now());
-        course = report_profile(watch, fired, output.path);
+        course = report_profile(watch, &watch->capture, fired, output.path);
+        last_profile_restart(&watch->last);
     } else {
         course = course_of(watch);
         if (course == COURSE_ON)
@@ -212,6 +231,40 @@ static enum course make_profile(struct watching *watch, unsigned fired)
     }
     output_close(&output);
     (void)watching_reserve(watch);
+    return course;
+}
+
+/* ---- the last profile ---- */
+
+static enum course keep_profile(struct watching *watch)
+{
+    if (clock_now() < watch->last.next_ns)
+        return COURSE_ON;
+    last_profile_take(&watch->last, &watch->attachment, UINT64_MAX);
+    if (watch->last.ended.code == FAULT_NONE)
+        return COURSE_ON;
+    watch->fault = watch->last.ended;
+    return course_of(watch);
+}
+
+/* One without a sample would only take the place of an older one that has some. */
+static enum course write_last(struct watching *watch, enum course end)
+{
+    const struct capture *capture = &watch->last.kept;
+    struct output output = {.fd = -1};
+    enum course course = end;
+
+    if (!capture->taken || lacks_samples(&capture->text))
+        return end;
+    if (write_profile(watch, capture, &output) != FAULT_NONE) {
+        course = COURSE_FAILED;
+    } else {
+        watch->made++;
+        course =
+            report_profile(watch, capture, 0, output.path) == COURSE_FAILED ? COURSE_FAILED : end;
+    }
+    output_close(&output);
+    watch->last.kept.taken = false;
     return course;
 }
 
@@ -242,7 +295,7 @@ static enum course measure_once(struct watching *watch)
         return target_check(&watch->attachment.target, &fault) == FAULT_NONE ? COURSE_ON
                                                                              : COURSE_ENDED;
     fired = rules_look(&watch->rules, &watch->measures);
-    return fired ? make_profile(watch, fired) : COURSE_ON;
+    return fired ? make_profile(watch, fired) : keep_profile(watch);
 }
 
 static enum course report_watching(struct watching *watch)
@@ -270,7 +323,7 @@ enum course watching_run(struct watching *watch)
         if (course == COURSE_ON)
             course = wait_for_change(watch);
     }
-    return course;
+    return course == COURSE_ENDED || course == COURSE_EXECED ? write_last(watch, course) : course;
 }
 
 /* Detects now what would prevent a profile later. */
@@ -327,6 +380,7 @@ static fault_code check_first(struct watching *watch)
  * locked. */
 fault_code watching_open(struct watching *watch)
 {
+    const struct last_profile_request keep = {.step_ns = LAST_STEP_NS, .percent = READ_PERCENT};
     fault_code rc;
 
     memset(&watch->sampling, 0, sizeof watch->sampling);
@@ -341,6 +395,7 @@ fault_code watching_open(struct watching *watch)
         rc = meter_open(&watch->meter, &watch->rules, &watch->attachment.target, &watch->fault);
     }
     rules_restart(&watch->rules);
+    last_profile_plan(&watch->last, &watch->attachment, &keep, watch->attachment.read.last.ns);
     return rc;
 }
 

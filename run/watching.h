@@ -1,9 +1,8 @@
 /* Watches one process: measures it repeatedly and writes a profile when a rule fires. */
 #pragma once
 
-#include "run/capture.h"
+#include "run/last_profile.h"
 #include "run/meter.h"
-#include "run/sampling.h"
 
 /* How a watch continues. */
 enum course {
@@ -40,12 +39,13 @@ struct watch_event {
     const char *name; /* of the process, or what a search waits for */
     int pid;          /* 0: none */
     const struct rules *rules;
-    unsigned fired;                       /* PROFILE, FAILED: bit i is rule i */
-    const struct measures *measures;      /* NULL: not measured */
-    const char *path;                     /* PROFILE */
-    uint64_t bytes;                       /* PROFILE: of the file */
-    bool empty;                           /* PROFILE: it holds no sample */
-    unsigned removed;                     /* PROFILE: older files that were removed for `keep` */
+    unsigned fired;                  /* PROFILE, FAILED: bit i is rule i */
+    const struct measures *measures; /* NULL: not measured */
+    const char *path;                /* PROFILE */
+    uint64_t bytes;                  /* PROFILE: of the file */
+    bool empty;                      /* PROFILE: it holds no sample */
+    uint64_t age_ns;  /* PROFILE: the process ended, and it was read so long before; 0: it lives */
+    unsigned removed; /* PROFILE: older files that were removed for `keep` */
     const struct injection_summary *held; /* PROFILE, by a call */
     const struct reading *read;           /* PROFILE, from memory; NULL: by a call */
     const struct fault *fault;            /* FAILED; RESTORED: it is still off; NULL: it is on */
@@ -86,6 +86,7 @@ struct watching {
     unsigned kept_reported;             /* of sampling.kept */
     uint64_t kept_next, kept_tell_next; /* CLOCK_MONOTONIC ns: of the next attempt, and report */
     struct capture capture;             /* its memory is kept from one profile to the next */
+    struct last_profile last;
     struct watch_start start;
     unsigned made; /* profiles of this process */
     struct fault fault;
@@ -99,7 +100,10 @@ bool watching_reserve(struct watching *watching);
  * profiling on if requested. Resets the rules.
  */
 fault_code watching_open(struct watching *watching);
-/* Watches until the course is another one than COURSE_ON. */
+/*
+ * Watches until the course is another one than COURSE_ON. If the process has ended, or is another
+ * program, writes the last profile that was read of it, unless it has no sample.
+ */
 enum course watching_run(struct watching *watching);
 /*
  * Stops measuring. True if the attachment is open: then call sampling_settle,

@@ -39,6 +39,15 @@ void way_json(const struct attachment *attachment, struct json *json)
     json_number(json, "unsettled", read->last.unsettled);
 }
 
+void cut_short_json(uint64_t age_ns, struct json *json)
+{
+    json_bool(json, "cut_short", age_ns);
+    if (age_ns)
+        json_number(json, "age_ns", age_ns);
+    else
+        json_null(json, "age_ns");
+}
+
 static void children_json(struct json *json, const char *name, const struct child_list *children)
 {
     json_list_begin(json, name);

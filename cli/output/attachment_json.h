@@ -11,5 +11,10 @@ void attachment_json_begin(const struct attachment *attachment, struct json *jso
 void attachment_json(const struct attachment *attachment, struct json *json);
 /* Adds how the profile was taken: way, read_ns, unsettled; the last two are null after a call. */
 void way_json(const struct attachment *attachment, struct json *json);
+/*
+ * Adds cut_short, whether the process ended before, and age_ns: how long before that was seen the
+ * profile was read; null if it was not cut short, with age_ns 0.
+ */
+void cut_short_json(uint64_t age_ns, struct json *json);
 /* Adds sampled_ns, old, new, toggled_by_other, interrupted. */
 void sampling_json(const struct sampling *sampling, struct json *json);

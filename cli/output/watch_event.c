@@ -2,6 +2,7 @@
 #include "base/json.h"
 #include "base/units.h"
 #include "cli/message.h"
+#include "cli/output/attachment_json.h"
 #include "cli/output/facts_json.h"
 #include "cli/output/stdout.h"
 #include "cli/rule_text.h"
@@ -69,6 +70,7 @@ static void json_profile(struct json *json, const struct watch_event *event)
     json_text(json, "path", event->path);
     json_number(json, "bytes", event->bytes);
     json_bool(json, "empty", event->empty);
+    cut_short_json(event->age_ns, json);
     json_number(json, "removed", event->removed);
     json_text(json, "way", event->read ? "memory" : "call");
     if (event->read) {
@@ -184,8 +186,11 @@ static void append_way(struct line *line, const struct watch_event *event)
 
 static void append_profile(struct line *line, const struct watch_event *event)
 {
-    char bytes[UNITS_TEXT], clean[512];
+    char bytes[UNITS_TEXT], age[UNITS_TEXT], clean[512];
 
+    if (event->age_ns)
+        append(line, "cut short: its last profile, read %s before the end was seen",
+               units_duration(event->age_ns, age));
     append_fired(line, event);
     append(line, ": %s, %s", message_clean(event->path, clean, sizeof clean),
            units_bytes((double)event->bytes, bytes));

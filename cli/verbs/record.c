@@ -105,11 +105,7 @@ static void print_record_json(const struct record *record)
         json_number(&json, "bytes", recording->list[i].bytes);
         json_number(&json, "time_ns", recording->list[i].time_ns);
         json_text(&json, "reason", why_text(recording->list[i].why));
-        json_bool(&json, "cut_short", recording->list[i].why == RECORDED_GONE);
-        if (recording->list[i].why == RECORDED_GONE)
-            json_number(&json, "age_ns", recording->list[i].age_ns);
-        else
-            json_null(&json, "age_ns");
+        cut_short_json(recording->list[i].age_ns, &json);
         json_number(&json, "rss", recording->list[i].rss);
         if (recording->request.trigger.bytes)
             json_number(&json, "allocated", recording->list[i].allocated);

@@ -178,6 +178,7 @@ static void prepare_watch(struct watcher *watcher, const struct options *options
                                                .leave = leave_watched,
                                                .ctx = watcher};
     capture_init(&watching->capture);
+    last_profile_init(&watching->last);
 }
 
 static int watch_main(const struct options *options, pid_t pid)
@@ -196,6 +197,7 @@ static int watch_main(const struct options *options, pid_t pid)
     }
     code = perform_watch(&watcher, pid);
     capture_free(&watching->capture);
+    last_profile_free(&watching->last);
     return code;
 }
 
