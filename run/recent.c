@@ -16,6 +16,7 @@ void recent_init(struct recent *recent, const struct recent_request *request)
     recent->request = *request;
     sink_init(&recent->text, LIST_LIMIT);
     capture_init(&recent->capture);
+    last_profile_init(&recent->last);
 }
 
 void recent_free(struct recent *recent)
@@ -23,6 +24,7 @@ void recent_free(struct recent *recent)
     sink_free(&recent->text);
     recent_list_free(&recent->list);
     capture_free(&recent->capture);
+    last_profile_free(&recent->last);
 }
 
 /* ---- what runs in a hold ---- */
@@ -88,16 +90,46 @@ static fault_code end_held(struct attachment *attachment, void *ctx, struct faul
     return rc;
 }
 
+/* Only prints the list: nothing is switched, and it goes on. */
+static fault_code look_held(struct attachment *attachment, void *ctx, struct fault *fault)
+{
+    struct recent *recent = ctx;
+    struct recent_switch list = recent->list_switch;
+    fault_code rc = hooks_check(&attachment->injection, &attachment->instance, HOOKS_AUTOMATIC,
+                                &attachment->hooks, NULL, fault);
+
+    list.owed = false;
+    if (rc == FAULT_NONE)
+        rc = recent_take(&attachment->injection, &attachment->instance, &list, recent->message_at,
+                         recent->into, fault);
+    recent->next_ns = clock_of_list(&list);
+    return rc;
+}
+
+static fault_code take_meanwhile(struct attachment *attachment, void *ctx, struct sink *text,
+                                 struct fault *fault)
+{
+    struct recent *recent = ctx;
+
+    recent->into = text;
+    return attachment_hold(attachment, look_held, recent, fault);
+}
+
+static void note_list_kept(void *ctx, const struct last_profile *last)
+{
+    struct recent *recent = ctx;
+
+    (void)last;
+    recent->kept_ns = recent->next_ns;
+}
+
 /* ---- after it ---- */
 
 /* In another time namespace the last event is the nearest that is known of its clock. */
-static void set_list_clock(struct recent *recent, const struct attachment *attachment)
+static void set_list_clock(struct recent *recent)
 {
-    const struct target *target = &attachment->target;
     uint64_t last = 0;
 
-    recent->clock_shared = recent->list_switch.realtime ||
-                           namespaces_share_clock(&attachment->proc, target_via(target));
     for (size_t i = 0; i < recent->list.count; i++) {
         const struct recent_record *record = &recent->list.records[i];
         uint64_t time = record->has_release ? record->release.time_ns : record->allocation.time_ns;
@@ -107,25 +139,74 @@ static void set_list_clock(struct recent *recent, const struct attachment *attac
         recent->now_ns = last;
 }
 
+static fault_code make_capture(struct recent *recent, size_t list_len, struct fault *fault)
+{
+    fault_code rc =
+        recent_list_parse(&recent->list, (const char *)recent->text.bytes, list_len, fault);
+
+    return rc == FAULT_NONE ? recent_profile_make(&recent->list, &recent->capture.text, fault) : rc;
+}
+
 static fault_code take_list(struct recent *recent, struct attachment *attachment,
                             struct fault *fault)
 {
     struct capture *capture = &recent->capture;
     struct timespec now;
-    fault_code rc =
-        recent_list_parse(&recent->list, (const char *)recent->text.bytes, recent->text.len, fault);
+    fault_code rc = make_capture(recent, recent->text.len, fault);
 
     sink_free(&recent->text);
-    if (rc == FAULT_NONE)
-        rc = recent_profile_make(&recent->list, &capture->text, fault);
     if (rc == FAULT_NONE)
         rc = dump_complete(&attachment->target, &capture->text, fault);
     clock_gettime(CLOCK_REALTIME, &now);
     capture->time_ns = (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
     capture->bytes = capture->text.len;
     capture->taken = recent->taken = rc == FAULT_NONE;
-    set_list_clock(recent, attachment);
+    set_list_clock(recent);
     return rc;
+}
+
+/* The mappings are the last part of a text that is kept: they contain no title. */
+static size_t list_len_of(const struct sink *text)
+{
+    static const char title[] = "\nMAPPED_LIBRARIES:\n";
+    size_t len = text->len;
+
+    while (len > 0 && (text->len - len < sizeof title - 1 ||
+                       memcmp(text->bytes + len, title, sizeof title - 1) != 0))
+        len--;
+    return len;
+}
+
+static fault_code use_kept(struct recent *recent, fault_code end, struct fault *fault)
+{
+    struct capture kept, *capture = &recent->capture;
+    const struct fault ended = *fault;
+    size_t len, maps;
+    unsigned char *space;
+    fault_code rc;
+
+    capture_init(&kept);
+    recent->sampling.cut_short_ns = last_profile_use(&recent->last, &kept);
+    if (!recent->sampling.cut_short_ns)
+        return end;
+    sink_free(&recent->text);
+    recent->text = kept.text;
+    len = list_len_of(&kept.text);
+    maps = kept.text.len - len;
+    rc = make_capture(recent, len, fault);
+    space = rc == FAULT_NONE ? sink_reserve(&capture->text, maps) : NULL;
+    if (space)
+        memcpy(space, kept.text.bytes + len, maps);
+    capture->text.len += space ? maps : 0;
+    capture->time_ns = kept.time_ns;
+    capture->bytes = capture->text.len;
+    capture->taken = recent->taken = space != NULL;
+    sink_free(&recent->text);
+    recent->now_ns = recent->kept_ns;
+    set_list_clock(recent);
+    recent->sampling.ended = recent->last.at_ns;
+    recent->ended = ended;
+    return rc == FAULT_NONE && !space ? sink_refuse(&capture->text, "use the list", fault) : rc;
 }
 
 static fault_code end_recent(struct recent *recent, struct attachment *attachment,
@@ -141,9 +222,18 @@ static fault_code end_recent(struct recent *recent, struct attachment *attachmen
     return rc;
 }
 
-fault_code recent_run(struct recent *recent, struct attachment *attachment, struct fault *fault)
+static fault_code run_recent(struct recent *recent, struct attachment *attachment,
+                             struct fault *fault)
 {
     struct sampling *sampling = &recent->sampling;
+    const struct last_profile_request keep = {.step_ns = LAST_STEP_NS,
+                                              .calls = true,
+                                              .names = true,
+                                              .take = take_meanwhile,
+                                              .kept = note_list_kept,
+                                              .ctx = recent};
+    const struct target *target = &attachment->target;
+    const uint64_t duration = recent->request.duration_ns;
     fault_code rc;
 
     recent->message_at =
@@ -158,10 +248,21 @@ fault_code recent_run(struct recent *recent, struct attachment *attachment, stru
     rc = sampling_begun(attachment, sampling, rc, fault);
     if (rc != FAULT_NONE)
         return rc;
-    if (sampling_wait(attachment, sampling, RUN_RECORDING,
-                      sampling->began + recent->request.duration_ns, NULL) == PAUSE_ENDED)
-        return sampling_lost(attachment, fault);
+    recent->clock_shared = recent->list_switch.realtime ||
+                           namespaces_share_clock(&attachment->proc, target_via(target));
+    sampling->reported_until = sampling->began + duration;
+    last_profile_plan(&recent->last, attachment, &keep, last_profile_cost(attachment));
+    if (last_profile_wait(&recent->last, attachment, sampling, RUN_RECORDING,
+                          sampling->began + duration, NULL) == PAUSE_ENDED)
+        return last_profile_lost(&recent->last, attachment, fault);
     return end_recent(recent, attachment, fault);
+}
+
+fault_code recent_run(struct recent *recent, struct attachment *attachment, struct fault *fault)
+{
+    fault_code rc = run_recent(recent, attachment, fault);
+
+    return sampling_is_gone(attachment, &recent->sampling, rc) ? use_kept(recent, rc, fault) : rc;
 }
 
 /* ---- times ---- */

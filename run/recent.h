@@ -3,7 +3,7 @@
 
 #include "jemalloc/recent.h"
 #include "jemalloc/recent_list.h"
-#include "run/sampling.h"
+#include "run/last_profile.h"
 
 struct recent_request {
     uint64_t duration_ns;
@@ -22,6 +22,11 @@ struct recent {
     uint64_t now_ns;        /* of the list's clock, when it was taken */
     bool clock_shared;      /* else that is the time of its last event */
     remote_addr message_at;
+    struct last_profile last; /* lists, each followed by the mappings of its time */
+    struct sink *into;        /* for the next of them */
+    uint64_t next_ns;         /* of the list's clock, when that was taken, and the one kept */
+    uint64_t kept_ns;
+    struct fault ended; /* code: the process ended before; the list is the last that was taken */
 };
 
 void recent_init(struct recent *recent, const struct recent_request *request);
@@ -32,6 +37,9 @@ void recent_free(struct recent *recent);
  * and sets it back. Parses it and makes the capture, which capture_write then writes. The
  * first signal ends only the waiting. Then job_finish_sampling or sampling_settle, which
  * also sets the list back if that has not been done. Needs attachment_open.
+ *
+ * While it waits, takes the list again and again, for a hundredth of the time at most: if the
+ * process ends, the last of them is the result, with recent->ended.
  */
 fault_code recent_run(struct recent *recent, struct attachment *attachment, struct fault *fault);
 

@@ -36,6 +36,7 @@ static void print_recent_json(const struct recent_verb *verb, const struct recen
     sampling_json(&verb->recent.sampling, &json);
     recent_json(view, &json);
     json_text_or_null(&json, "path", verb->options->output);
+    cut_short_json(verb->recent.sampling.cut_short_ns, &json);
     json_number(&json, "holds", attachment->holds);
     json_number(&json, "longest_held_ns", attachment->longest_ns);
     attachment_json(attachment, &json);
@@ -108,6 +109,7 @@ static fault_code perform_recent(struct recent_verb *verb, struct fault *fault)
         verb->presentation.also = print_list;
     verb->presentation.also_ctx = verb;
     verb->presentation.events = &verb->job.events;
+    verb->presentation.cut_short = verb->recent.sampling.cut_short_ns;
     return capture_write(&verb->attachment, &verb->presentation, &verb->recent.capture,
                          options->output ? &verb->output : NULL, fault);
 }
@@ -156,6 +158,10 @@ static int recent_main(const struct options *options, pid_t pid)
         verb.job.events.farewell = format_recent_farewell;
         if (rc == FAULT_NONE)
             rc = perform_recent(&verb, &fault);
+        if (rc == FAULT_NONE && verb.recent.ended.code != FAULT_NONE) {
+            fault = verb.recent.ended;
+            rc = fault.code;
+        }
         code = job_finish_sampling(&verb.job, &verb.recent.sampling, rc, &fault);
     }
     output_close(&verb.output);
