@@ -95,8 +95,9 @@ void last_profile_restart(struct last_profile *last)
 /* ---- one profile ---- */
 
 /*
- * Half of what is left at the least limit above the tool, which may be the target's, beside half of
- * the machine's: the profile of a process is not to be the reason for its end.
+ * Half of the machine's, and a quarter of what is left at the least limit above the tool, which may
+ * be the target's: a read needs about as much again. What is kept for the end of a process is not
+ * to be the reason for it.
  */
 static size_t text_limit(const struct last_profile *last, const struct attachment *attachment)
 {
@@ -104,9 +105,18 @@ static size_t text_limit(const struct last_profile *last, const struct attachmen
                  mapped = last->next.text.mapped;
     struct headroom headroom;
 
-    if (!headroom_read(&attachment->proc, PROC_SELF, &headroom) || headroom.bytes / 2 > most)
+    if (!headroom_read(&attachment->proc, PROC_SELF, &headroom) || headroom.bytes / 4 > most)
         return most;
-    return headroom.bytes / 2 > mapped ? (size_t)(headroom.bytes / 2) : mapped;
+    return headroom.bytes / 4 > mapped ? (size_t)(headroom.bytes / 4) : mapped;
+}
+
+void last_profile_make_room(struct last_profile *last, const struct attachment *attachment)
+{
+    if (last->kept.taken && text_limit(last, attachment) < last->kept.text.len) {
+        last_profile_free(last);
+        capture_init(&last->kept);
+        capture_init(&last->next);
+    }
 }
 
 static fault_code dump_by_call(struct attachment *attachment, void *ctx, struct fault *fault)
@@ -195,7 +205,15 @@ static fault_code take_one(struct last_profile *last, struct attachment *attachm
     return rc;
 }
 
-/* A large text of a former profile would only take memory until the next one. */
+/* A large text would only take memory until the next one. */
+static void free_large(struct capture *next)
+{
+    if (next->text.mapped > SPARE_MOST) {
+        capture_free(next);
+        capture_init(next);
+    }
+}
+
 static void keep_next(struct last_profile *last, uint64_t at_ns, uint64_t rss)
 {
     const struct capture former = last->kept;
@@ -206,10 +224,6 @@ static void keep_next(struct last_profile *last, uint64_t at_ns, uint64_t rss)
     last->kept.taken = true;
     last->at_ns = at_ns;
     last->rss = rss;
-    if (last->next.text.mapped > SPARE_MOST) {
-        capture_free(&last->next);
-        capture_init(&last->next);
-    }
 }
 
 /* Once for each cause that lasts. */
@@ -253,6 +267,7 @@ void last_profile_take(struct last_profile *last, struct attachment *attachment,
     } else {
         note_unkept(last, attachment, &fault);
     }
+    free_large(&last->next);
     last->failed = rc == FAULT_NONE ? 0 : last->failed + 1;
     plan_after(last, rc == FAULT_NONE && last->stops ? last_profile_cost(attachment)
                                                      : clock_now() - began);

@@ -51,6 +51,11 @@ struct last_profile {
 void last_profile_init(struct last_profile *last);
 void last_profile_free(struct last_profile *last);
 
+/*
+ * Before a profile of the run's own: gives up the one that is kept, if there is too little memory
+ * for both.
+ */
+void last_profile_make_room(struct last_profile *last, const struct attachment *attachment);
 /* Keeps none yet, and plans the first one. cost_ns: of a profile that was taken before; 0: none
  * was. */
 void last_profile_plan(struct last_profile *last, const struct attachment *attachment,

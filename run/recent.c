@@ -213,7 +213,10 @@ static fault_code end_recent(struct recent *recent, struct attachment *attachmen
                              struct fault *fault)
 {
     struct sampling *sampling = &recent->sampling;
-    fault_code rc = sampling_hold(attachment, sampling, NULL, end_held, recent, fault);
+    fault_code rc;
+
+    last_profile_make_room(&recent->last, attachment);
+    rc = sampling_hold(attachment, sampling, NULL, end_held, recent, fault);
 
     if (rc == FAULT_NONE) {
         interrupt_patience(recent->request.impatient ? 0 : 2, NULL);

@@ -206,9 +206,11 @@ static fault_code take_next(struct recording *recording, bool last, struct fault
     struct attachment *attachment = recording->attachment;
     struct sampling *sampling = &recording->sampling;
     struct capture *capture = &recording->capture;
-    fault_code rc =
-        last ? sampling_finish(attachment, sampling, capture, NULL, NULL, fault)
-             : sampling_hold(attachment, sampling, capture, sampling_look, sampling, fault);
+    fault_code rc;
+
+    last_profile_make_room(&recording->last, attachment);
+    rc = last ? sampling_finish(attachment, sampling, capture, NULL, NULL, fault)
+              : sampling_hold(attachment, sampling, capture, sampling_look, sampling, fault);
 
     /* Nothing is left to be restored: a signal may end a wait for a slow reader. */
     if (rc == FAULT_NONE && last && !sampling->owed)

@@ -187,6 +187,7 @@ static fault_code take_profile(struct watching *watch)
     const bool looks = watch->request.on && !watch->attachment.switches;
     fault_code rc = attachment_renew(&watch->attachment, interrupt_flag(), &watch->fault);
 
+    last_profile_make_room(&watch->last, &watch->attachment);
     watch->capture.text.len = 0;
     if (rc == FAULT_NONE)
         rc = capture_take(&watch->attachment, &watch->capture, looks ? &keep : NULL, &watch->fault);
