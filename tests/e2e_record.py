@@ -53,6 +53,7 @@ class TestCase(lib.TestCase):
             stderr=subprocess.PIPE,
             env=lib.tool_environment(),
             cwd=directory,
+            bufsize=0,  # communicate() would lose what readline() has read ahead
             **options,
         )
 

@@ -8,6 +8,7 @@
  *   drop              frees everything
  *   leak BYTES RATE   allocates that much, RATE bytes a second, in pieces of 64 KiB
  *   read FILE TIMES   reads a file through a mapping, page by page
+ *   exec PROGRAM      becomes that program, with one argument: 1000; no answer
  *
  * Ends at the end of its stdin. RSS falls at once only without decay
  * (MALLOC_CONF=dirty_decay_ms:0,muzzy_decay_ms:0).
@@ -130,6 +131,8 @@ static void obey(char *line)
         leak(bytes, rate);
     else if (sscanf(line, "read %511s %u", path, &times) == 2)
         read_file(path, times);
+    else if (sscanf(line, "exec %511s", path) == 1)
+        execl(path, path, "1000", (char *)NULL);
     else if (strcmp(line, "drop\n") == 0)
         drop();
     else
