@@ -237,6 +237,17 @@ static void print_kept(const struct job *job, const struct run_note *note)
                 message_cause(&subject, note->fault, text, sizeof text));
 }
 
+/* Most of them have the cause of a failure. */
+static void print_attempt(const struct job *job, const struct run_note *note)
+{
+    if (note->kind == NOTE_UNREADABLE)
+        print_unreadable(job, note);
+    else if (note->kind == NOTE_KEPT || note->kind == NOTE_NOT_KEPT)
+        print_kept(job, note);
+    else
+        print_retried(job, note);
+}
+
 static void print_children(const struct job *job, const struct run_note *note)
 {
     const struct child_list *children = note->children;
@@ -337,19 +348,15 @@ void notes_print(void *ctx, const struct run_note *note)
     case NOTE_RESET:
         print_reset(note);
         break;
-    case NOTE_KEPT:
-    case NOTE_NOT_KEPT:
-        print_kept(job, note);
-        break;
     case NOTE_PROFILES_SKIPPED:
         message("writing a profile takes longer than --every: some profiles are skipped");
         break;
+    case NOTE_KEPT:
+    case NOTE_NOT_KEPT:
     case NOTE_UNREADABLE:
-        print_unreadable(job, note);
-        break;
     case NOTE_HOLD_RETRIED:
     case NOTE_RESTORE_RETRIED:
-        print_retried(job, note);
+        print_attempt(job, note);
         break;
     default:
         notes_print_profile((void *)job->options, note);

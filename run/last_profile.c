@@ -184,8 +184,8 @@ static fault_code check_alive(const struct attachment *attachment, struct fault 
     return fault_set(fault, FAULT_GONE, ESRCH, "read the profile", "%d", (int)target->pid);
 }
 
-static fault_code take_one(struct last_profile *last, struct attachment *attachment, uint64_t until,
-                           struct reading *reading, struct fault *fault)
+static fault_code take_complete(struct last_profile *last, struct attachment *attachment,
+                                uint64_t until, struct reading *reading, struct fault *fault)
 {
     struct capture *next = &last->next;
     struct timespec now;
@@ -251,7 +251,7 @@ void last_profile_take(struct last_profile *last, struct attachment *attachment,
         last->next_ns = until;
         return;
     }
-    rc = take_one(last, attachment, until, &reading, &fault);
+    rc = take_complete(last, attachment, until, &reading, &fault);
     if (rc == FAULT_NONE) {
         keep_next(last, began, rss);
         last->reading = reading;

@@ -91,7 +91,7 @@ static fault_code end_held(struct attachment *attachment, void *ctx, struct faul
 }
 
 /* Only prints the list: nothing is switched, and it goes on. */
-static fault_code look_held(struct attachment *attachment, void *ctx, struct fault *fault)
+static fault_code list_held(struct attachment *attachment, void *ctx, struct fault *fault)
 {
     struct recent *recent = ctx;
     struct recent_switch list = recent->list_switch;
@@ -112,7 +112,7 @@ static fault_code take_meanwhile(struct attachment *attachment, void *ctx, struc
     struct recent *recent = ctx;
 
     recent->into = text;
-    return attachment_hold(attachment, look_held, recent, fault);
+    return attachment_hold(attachment, list_held, recent, fault);
 }
 
 static void note_list_kept(void *ctx, const struct last_profile *last)
