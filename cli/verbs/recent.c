@@ -179,8 +179,9 @@ const struct verb verb_recent = {
              "the list, and restores both. Shows by site how many samples are still alive and\n"
              "the median lifetime of the others; then single allocations: age, lifetime,\n"
              "size, thread, and the innermost call. Only allocations of the sampling time are\n"
-             "listed. Requires jemalloc 5.3.0 or later. Makes a thread call jemalloc: once at\n"
-             "the start, once at the end.\n",
+             "listed. Requires jemalloc 5.3.0 or later. Makes a thread call jemalloc: at the\n"
+             "start, at the end, and between them for a hundredth of the time at most, so that\n"
+             "a process that ends leaves its last list: exit code 3.\n",
     .notes = "Times have the resolution of the kernel's coarse clock, 1 to 10 ms, unless the\n"
              "process was started with prof_time_resolution:high. A lifetime longer than the\n"
              "sampling is not seen: the object is alive.\n"
@@ -207,7 +208,8 @@ const struct verb verb_recent = {
             "mallctl arenas.narenas, opt.narenas, arena.<each>.extent_hooks (read)",
             "mallctl experimental.prof_recent.alloc_max=N (write, then read back)",
             "mallctl prof.active=true (write, then read back), unless it is true",
-            "no call while it waits; then in one stop:",
+            "while it waits: mallctl experimental.prof_recent.alloc_dump, now and then;",
+            "then in one stop:",
             "mallctl prof.active (read; the former value written and read back)",
             "mallctl experimental.prof_recent.alloc_dump",
             "mallctl experimental.prof_recent.alloc_max (the former value, then read back)",

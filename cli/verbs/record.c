@@ -214,6 +214,10 @@ const struct verb verb_record = {
              "once. If jeattach is ended by SIGKILL, the target continues with profiling on;\n"
              "to switch it off: jeattach off PID.\n"
              "\n"
+             "If the process ends, the last complete profile that was read of it is written:\n"
+             "exit code 3. Reading from memory for that takes a tenth of the time at most. A\n"
+             "name that is made up then contains -cut-short.\n"
+             "\n"
              "fork(2) copies prof.active: at the end it is also switched off in the children\n"
              "that were forked meanwhile. Of several runs on one process the last one restores\n"
              "the former value.\n",

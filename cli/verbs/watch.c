@@ -223,7 +223,10 @@ const struct verb verb_watch = {
              "  'grow>20%/10m'         growth of the resident memory above its minimum in the\n"
              "                         window; also 'grow>1G/1h'. The process must have lived\n"
              "                         for a whole window\n",
-    .notes = "The exit code is 0 after --max profiles, 3 if the process ended, 130 after\n"
+    .notes = "A process that ends leaves the last profile that was read of it, which takes a\n"
+             "hundredth of the time at most: NAME-PID-TIME-RSS-cut-short.watch.heap.\n"
+             "\n"
+             "The exit code is 0 after --max profiles, 3 if the process ended, 130 after\n"
              "SIGTERM or Ctrl-C, 6 if the process cannot profile, and 9 if DIR cannot be\n"
              "written. With -n, --container or --cgroup it waits for the next process instead\n"
              "of exiting with 0, 3 or 6.\n",
