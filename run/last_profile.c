@@ -78,7 +78,8 @@ void last_profile_plan(struct last_profile *last, const struct attachment *attac
     last->began_ns = clock_now();
     last->failed = 0;
     last->ended.code = FAULT_NONE;
-    governor_init(&last->governor, 0, last->stops ? LAST_STOP_PERCENT : request->percent);
+    governor_init(&last->governor, step_now(last, last->began_ns),
+                  last->stops ? LAST_STOP_PERCENT : request->percent);
     plan_after(last, cost_ns);
 }
 

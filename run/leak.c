@@ -134,20 +134,23 @@ static fault_code wait_sampling(const struct leak_run *run, struct fault *fault)
     struct between *between = &leak->between;
     struct sampling *sampling = &leak->sampling;
     const uint64_t until = sampling->began + run->request->duration_ns;
-    const struct between_request request = {sampling->began, until, run->request->by_thread};
+    const struct between_request request = {
+        .from_ns = sampling->began,
+        .until_ns = until,
+        .by_thread = run->request->by_thread,
+        .no_points = run->request->settle_ns}; /* only the last one would lack what is freed soon */
     fault_code rc;
     bool last;
 
     sampling->reported_until = until;
-    if (!run->request->settle_ns) /* else only the last one would lack what is freed soon */
-        between_plan(between, run->attachment, &request);
+    between_plan(between, run->attachment, &request);
     do {
         last = between->next_ns >= until;
         rc = wait_until(run, RUN_RECORDING, last ? until : between->next_ns, fault);
         last |= rc != FAULT_NONE || sampling->interrupted;
         if (!last)
-            between_take(between, run->attachment);
-    } while (!last);
+            rc = between_take(between, run->attachment, fault);
+    } while (!last && rc == FAULT_NONE);
     sampling->reported_until = 0;
     return rc;
 }
