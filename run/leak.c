@@ -171,16 +171,35 @@ static fault_code wait_without_sampling(const struct leak_run *run, struct fault
 static fault_code take_second(const struct leak_run *run, struct fault *fault)
 {
     struct leak *leak = run->leak;
-    fault_code rc = sampling_finish(run->attachment, &leak->sampling, &leak->after.capture,
-                                    second_held, leak, fault);
+    fault_code rc;
+
+    last_profile_make_room(&leak->between.last, run->attachment);
+    rc = sampling_finish(run->attachment, &leak->sampling, &leak->after.capture, second_held, leak,
+                         fault);
 
     if (rc == FAULT_NONE && !leak->sampling.owed)
         interrupt_patience(run->request->impatient ? 0 : 2, NULL);
     return rc;
 }
 
-fault_code leak_run(struct leak *leak, struct attachment *attachment,
-                    const struct leak_request *request, struct fault *fault)
+/* With the newest profile as the second one. The fault is then leak->ended. */
+static fault_code end_early(struct leak *leak, fault_code end, const struct fault *fault)
+{
+    const uint64_t age = between_use_last(&leak->between, &leak->after.capture, &leak->after.at_ns);
+
+    if (!age)
+        return end;
+    leak->ended = *fault;
+    leak->sampling.cut_short_ns = age;
+    leak->after.rss = leak->between.last.rss;
+    leak->after.counted = leak->after.classes.known = false;
+    if (!leak->sampling.ended)
+        leak->sampling.ended = leak->after.at_ns;
+    return FAULT_NONE;
+}
+
+static fault_code run_to_end(struct leak *leak, struct attachment *attachment,
+                             const struct leak_request *request, struct fault *fault)
 {
     const struct leak_run run = {leak, attachment, request};
     fault_code rc;
@@ -195,6 +214,14 @@ fault_code leak_run(struct leak *leak, struct attachment *attachment,
     if (rc == FAULT_NONE && request->settle_ns && !leak->sampling.interrupted)
         rc = wait_without_sampling(&run, fault);
     return rc == FAULT_NONE ? take_second(&run, fault) : rc;
+}
+
+fault_code leak_run(struct leak *leak, struct attachment *attachment,
+                    const struct leak_request *request, struct fault *fault)
+{
+    const fault_code rc = run_to_end(leak, attachment, request, fault);
+
+    return sampling_is_gone(attachment, &leak->sampling, rc) ? end_early(leak, rc, fault) : rc;
 }
 
 /* What is freed while it settles has ended with the sampling. */

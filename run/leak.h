@@ -38,6 +38,7 @@ struct leak {
     struct leak_dropped dropped;
     struct leak_end before, after;
     struct between between; /* while it sampled */
+    struct fault ended; /* code: the process ended before; `after` is the newest that was read */
 };
 
 void leak_init(struct leak *leak);
@@ -45,6 +46,7 @@ void leak_free(struct leak *leak);
 
 /*
  * Samples for a while with a profile at each end, and some between. sampling_settle in each case.
+ * If the process ends meanwhile and one of them was read, succeeds with leak->ended.
  */
 fault_code leak_run(struct leak *leak, struct attachment *attachment,
                     const struct leak_request *request, struct fault *fault);

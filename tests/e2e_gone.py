@@ -267,6 +267,32 @@ class OutOfMemory(TestCase):
             return 0
 
 
+class Leak(TestCase):
+    def test_leaking(self):
+        for how in ("kill", "exit", "exec"):
+            with self.subTest(how=how):
+                process = self.grower()
+                path = os.path.join(self.directory(), "x.txt")
+                tool = self.begin("leak", process, "--json", "-o", path)
+                self.seed(tool, process)
+                process.die(how)
+                told = json.loads(self.ended(tool)[0].splitlines()[0])
+                self.assertIs(told["cut_short"], True)
+                self.assertGreater(told["age_ns"], 0)
+                rows = [row for row in told["rows"] if row["stack"][0]["function"] == "take"]
+                self.assertEqual(sum(row["bytes"] for row in rows), SEEDED * PIECE)
+                self.assertEqual(sum(row["objects"] for row in rows), SEEDED)
+                self.assertIn(b"take", self.read(path))
+
+    def test_leaking_by_calls(self):
+        process = self.grower()
+        tool = self.begin("leak", process, "--call")
+        self.seed(tool, process)
+        process.die("kill")
+        out, _ = self.ended(tool)
+        self.assertIn("take", out.splitlines()[0])
+
+
 class Recent(TestCase):
     def alive(self, told):
         return sum(site["alive"] for site in told["sites"] if site["calls"][0] == "take")

@@ -167,7 +167,7 @@ static bool print_table(const struct samples *samples, const struct display *dis
         print_class(leak, &growth, samples);
     } else if (verb->attachment.switches) {
         print_rss(leak);
-    } else {
+    } else if (leak->ended.code == FAULT_NONE) {
         printf("stats.allocated is not known: this jemalloc was built without statistics\n");
     }
     print_coverage(leak);
@@ -275,6 +275,7 @@ static bool print_leak_json(const struct samples *samples, const struct display 
     json_signed(&json, "shrunk", growth.shrunk);
     json_rounded(&json, "error", trunc(growth.error));
     json_text_or_null(&json, "path", verb->options->output);
+    cut_short_json(leak->sampling.cut_short_ns, &json);
     json_number(&json, "rss_before", leak->before.rss);
     json_number(&json, "rss_after", leak->after.rss);
     json_list_begin(&json, "rows");
@@ -305,6 +306,7 @@ static fault_code show(struct leak_verb *verb, struct fault *fault)
         verb->presentation.also = options->json ? print_leak_json : print_table;
     verb->presentation.also_ctx = verb;
     verb->presentation.events = &verb->job.events;
+    verb->presentation.cut_short = leak->sampling.cut_short_ns;
     return leak_write(leak, &verb->attachment, &verb->presentation,
                       options->output ? &verb->output : NULL, fault);
 }
@@ -363,6 +365,10 @@ static int leak_main(const struct options *options, pid_t pid)
                               "look for leaks in process", &fault);
         if (rc == FAULT_NONE)
             rc = perform_leak(&verb, &fault);
+        if (rc == FAULT_NONE && verb.leak.ended.code != FAULT_NONE) {
+            fault = verb.leak.ended;
+            rc = fault.code;
+        }
         code = job_finish_sampling(&verb.job, &verb.leak.sampling, rc, &fault);
     }
     release(&verb);
