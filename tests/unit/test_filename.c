@@ -151,6 +151,9 @@ static bool numbered(const char *path, unsigned number, const char *wanted)
 
 static void test_number(void)
 {
+    CHECK(filename_mark("x.pb.gz", "cut-short", out, sizeof out) &&
+          strcmp(out, "x-cut-short.pb.gz") == 0);
+    CHECK(!filename_mark("x.heap", "cut-short", out, sizeof "x-cut-short.heap" - 1));
     CHECK(numbered("x.heap", 0, "x.heap"));
     CHECK(numbered("x.heap", 1, "x-1.heap"));
     CHECK(numbered("x.pb.gz", 12, "x-12.pb.gz"));

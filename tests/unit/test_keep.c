@@ -7,6 +7,9 @@
 static void test_names(void)
 {
     CHECK(keep_name("redis-server-4242-20261120T102233Z-412MiB.watch.heap") == 12);
+    CHECK(keep_name("a-1-20261120T102233Z-0MiB-cut-short.watch.heap") == 1);
+    CHECK(keep_name("a-1-20261120T102233Z-0MiB-cut-short.uid7.watch-2.heap") == 1);
+    CHECK(keep_name("a-1-20261120T102233Z-0MiB-cut.watch.heap") == 0);
     CHECK(keep_name("a-1-20261120T102233Z-12.5GiB.watch.heap") == 1);
     CHECK(keep_name("a-1-20261120T102233Z-0MiB.watch-12.heap") == 1);
     CHECK(keep_name("a-7-8-9-1-20261120T102233Z-0MiB.watch.heap") == 7);
