@@ -146,7 +146,8 @@ static int grow_main(const struct options *options, pid_t pid)
 {
     const struct grow_request request = {.duration_ns = options->duration_ns ? options->duration_ns
                                                                              : DEFAULT_NS,
-                                         .period = options->period};
+                                         .period = options->period,
+                                         .objects = true};
     struct grow_verb verb = {.output.fd = -1, .options = options};
     int code = EXIT_USAGE;
 

@@ -1,6 +1,5 @@
 #include "run/grow/grow.h"
 #include "host/task.h"
-#include "perf/walk.h"
 #include "run/faults.h"
 #include "run/grow/grow_profile.h"
 #include "run/interrupt.h"
@@ -11,28 +10,26 @@
 #define SECOND_NS ((uint64_t)1000000000)
 
 enum {
-    TICK_MS = 100,            /* a Ctrl-C and the end of the process are seen as soon */
-    FIRST_LOOK_NS = 50000000, /* between the first looks */
-    LOOKS = 40,               /* in the whole time, at most */
-    COST = 100,               /* looking takes one part of so many of the time */
+    TICK_MS = 100,             /* a Ctrl-C and the end of the process are seen as soon */
+    FIRST_LOOK_NS = 50000000,  /* between the first looks */
+    BLIND_LOOK_NS = 500000000, /* between readings of the usage alone */
+    LOOKS = 40,                /* in the whole time, at most */
+    COST = 100,                /* looking takes one part of so many of the time */
     SAMPLES_PER_S = 2000,
     WALKS_FIRST_MS = 200, /* CPU time of walks, and one part of WALKS_PART of the time */
     WALKS_PART = 2,
     PROFILE_LIMIT = 1 << 30, /* bytes of its text */
 };
 
-/* A run of the verb. */
-struct growing {
-    struct grow *grow;
-    struct attachment *attachment;
-    struct page_faults *faults;
-    struct walker *walker;
-    struct modules modules;                    /* of the walker, unless they are the attachment's */
-    uint64_t lost_before;                      /* walks, when it was made */
-    uint64_t walks_ns;                         /* CPU time of all walks */
-    uint64_t began, until, look_at, report_at; /* CLOCK_MONOTONIC, ns */
-    struct deadline limit; /* until the sampling, then for the rest after its time; no timer */
-};
+static void end_sampling(struct grow *grow)
+{
+    struct growing *growing = &grow->growing;
+
+    page_faults_close(growing->faults);
+    walker_free(growing->walker);
+    modules_free(&growing->modules);
+    *growing = (struct growing){.attachment = growing->attachment, .began = growing->began};
+}
 
 void grow_init(struct grow *grow, const struct grow_request *request)
 {
@@ -45,7 +42,7 @@ void grow_init(struct grow *grow, const struct grow_request *request)
 
 void grow_free(struct grow *grow)
 {
-    modules_free(&grow->former);
+    end_sampling(grow);
     grow_pages_close(&grow->pages);
     grow_sites_free(&grow->sites);
     capture_free(&grow->capture);
@@ -114,10 +111,10 @@ static bool may_walk(const struct growing *growing)
            (uint64_t)WALKS_FIRST_MS * 1000000 + (clock_now() - growing->began) / WALKS_PART;
 }
 
-static size_t walk_fault(struct growing *growing, const struct page_fault *fault,
+static size_t walk_fault(struct grow *grow, const struct page_fault *fault,
                          remote_addr calls[WALK_DEPTH_MAX])
 {
-    struct grow *grow = growing->grow;
+    struct growing *growing = &grow->growing;
     uint64_t before = walking_time();
     size_t depth = 0;
     enum walk_end end = walker_walk(growing->walker, &fault->state, calls, &depth);
@@ -132,13 +129,12 @@ static size_t walk_fault(struct growing *growing, const struct page_fault *fault
 
 static void take_fault(void *ctx, const struct page_fault *fault)
 {
-    struct growing *growing = ctx;
-    struct grow *grow = growing->grow;
+    struct grow *grow = ctx;
     const struct grow_sample sample = {
         .page = fault->addr, .time_ns = fault->time_ns, .weight = (double)fault->weight};
     remote_addr calls[WALK_DEPTH_MAX];
-    bool walks = may_walk(growing);
-    size_t depth = walks ? walk_fault(growing, fault, calls) : 0;
+    bool walks = may_walk(&grow->growing);
+    size_t depth = walks ? walk_fault(grow, fault, calls) : 0;
 
     grow->unwalked += !walks;
     grow_sites_add(&grow->sites, &grow->pages, &sample, fault->tid, calls, depth);
@@ -147,10 +143,9 @@ static void take_fault(void *ctx, const struct page_fault *fault)
 /* ---- looks ---- */
 
 /* Looks often at first, as it may be ended early, and as seldom as the cost demands. */
-static uint64_t look_after(const struct growing *growing, uint64_t now)
+static uint64_t look_after(const struct grow *grow, uint64_t now)
 {
-    const struct grow *grow = growing->grow;
-    uint64_t pause = (now - growing->began) / 8, most = grow->request.duration_ns / LOOKS;
+    uint64_t pause = (now - grow->growing.began) / 8, most = grow->request.duration_ns / LOOKS;
     uint64_t cost = grow->pages.spent_ns / grow->pages.looks * COST;
 
     if (pause > most)
@@ -162,155 +157,249 @@ static uint64_t look_after(const struct growing *growing, uint64_t now)
     return now + (pause > cost ? pause : cost);
 }
 
-/*
- * Calls may be lost because code has been mapped since: by dlopen(3), by a JIT compiler. Its
- * names are those of the newer modules, too.
- */
-static fault_code renew_walker(struct growing *growing, struct fault *fault)
+/* Modules of its own, as the attachment replaces those that it has when it is renewed. */
+static fault_code make_walker(struct growing *growing, struct fault *fault)
 {
     struct attachment *attachment = growing->attachment;
-    struct modules *former = &growing->grow->former, now;
+    struct modules now;
+    fault_code rc = modules_load(&now, &attachment->target, fault);
 
-    if (growing->grow->lost == growing->lost_before)
-        return FAULT_NONE;
-    growing->lost_before = growing->grow->lost;
-    if (modules_load(&now, &attachment->target, NULL) != FAULT_NONE) {
+    if (rc != FAULT_NONE) {
         modules_free(&now);
-        return FAULT_NONE; /* the old ones will do */
+        return rc;
     }
     walker_free(growing->walker);
-    if (!former->list)
-        *former = attachment->modules;
-    else
-        modules_free(&attachment->modules);
-    attachment->modules = now;
-    modules_tell_memory(&attachment->modules, &attachment->memory);
-    growing->walker = walker_new(&attachment->target, &attachment->memory, &attachment->modules);
+    modules_free(&growing->modules);
+    growing->modules = now;
+    modules_tell_memory(&growing->modules, &attachment->memory);
+    growing->walker = walker_new(&attachment->target, &attachment->memory, &growing->modules);
     return growing->walker ? FAULT_NONE
                            : fault_set(fault, FAULT_INTERNAL, ENOMEM, "prepare", "the walks");
 }
 
-static fault_code grow_look(struct growing *growing, struct fault *fault)
+/*
+ * Calls may be lost because code has been mapped since: by dlopen(3), by a JIT compiler. If the
+ * modules cannot be read now, the old ones will do.
+ */
+static fault_code renew_walker(struct grow *grow, struct fault *fault)
 {
-    struct grow *grow = growing->grow;
+    struct growing *growing = &grow->growing;
+    fault_code rc;
+
+    if (grow->lost == growing->lost_before)
+        return FAULT_NONE;
+    growing->lost_before = grow->lost;
+    rc = make_walker(growing, fault);
+    return growing->walker ? FAULT_NONE : rc;
+}
+
+static fault_code grow_look(struct grow *grow, struct fault *fault)
+{
+    struct growing *growing = &grow->growing;
     struct attachment *attachment = growing->attachment;
     fault_code rc = grow_pages_look(&grow->pages, &attachment->target, &attachment->memory, fault);
 
     if (rc != FAULT_NONE)
         return rc;
     grow_sites_thin(&grow->sites, &grow->pages);
-    growing->look_at = look_after(growing, clock_now());
-    return renew_walker(growing, fault);
+    growing->look_at = look_after(grow, clock_now());
+    return renew_walker(grow, fault);
 }
 
 /* The memory of another program, which the process runs meanwhile, is not that of this one. */
-static void read_grow_end(struct growing *growing, struct grow_end *end)
+static void read_grow_end(struct grow *grow, struct grow_end *end)
 {
-    const struct target *target = &growing->attachment->target;
+    const struct attachment *attachment = grow->growing.attachment;
+    const struct target *target = &attachment->target;
     struct proc_usage usage;
     char text[8192];
     ssize_t n = procfs_read(target->proc, text, sizeof text, "%d/status", (int)target_via(target));
 
     if (n > 0 && parse_usage(text, (size_t)n, &usage) && usage.rss &&
-        memory_is_same(&growing->attachment->memory, growing->grow->pages.anchor)) {
+        memory_is_same(&attachment->memory, grow->pages.anchor)) {
         end->usage = usage;
         end->at_ns = clock_now();
     }
 }
 
-/* ---- the time between ---- */
-
-static void report_growth(struct growing *growing, uint64_t now)
+/* A look at what is permitted: at all pages, or only at the usage, which it keeps in any case. */
+static fault_code look_and_keep(struct grow *grow, struct fault *fault)
 {
-    const struct run_events *events = growing->attachment->request.events;
-    const struct run_progress progress = {.activity = RUN_GROWING,
-                                          .done_ns = now - growing->began,
-                                          .total_ns = growing->until - growing->began,
-                                          .rss_bytes = target_rss(&growing->attachment->target)};
+    fault_code rc = FAULT_NONE;
 
-    if (!events || !events->progress || now < growing->report_at)
-        return;
-    events->progress(events->ctx, &progress);
-    growing->report_at = now + SECOND_NS;
+    if (grow->blind.code == FAULT_NONE)
+        rc = grow_look(grow, fault);
+    else
+        grow->growing.look_at = clock_now() + BLIND_LOOK_NS;
+    if (rc == FAULT_NONE)
+        read_grow_end(grow, &grow->after);
+    return rc;
 }
 
-static int wait_ms(const struct growing *growing, uint64_t now)
+/* ---- the beginning ---- */
+
+/* True if the kernel refuses something, so that it goes on without; else the run is over. */
+static bool goes_without(fault_code rc, const struct fault *fault)
 {
-    uint64_t next = growing->look_at < growing->until ? growing->look_at : growing->until;
+    return !fault_is_gone(rc) && rc != FAULT_INTERRUPTED && rc != FAULT_TOO_LATE &&
+           !fault_is_out_of_memory(fault);
+}
+
+static fault_code check_begin(const struct grow *grow, struct fault *fault)
+{
+    const struct growing *growing = &grow->growing;
+    int pid = (int)growing->attachment->target.pid;
+
+    if (deadline_interrupted(&growing->limit))
+        return fault_set(fault, FAULT_INTERRUPTED, EINTR, "sample page faults", "%d", pid);
+    if (deadline_passed(&growing->limit))
+        return fault_set(fault, FAULT_TOO_LATE, ETIMEDOUT, "sample page faults", "%d", pid);
+    return FAULT_NONE;
+}
+
+/* Without its pagemap, samples would be of pages of which nothing is known. */
+static fault_code begin_pages(struct grow *grow, struct fault *fault)
+{
+    struct attachment *attachment = grow->growing.attachment;
+    fault_code rc = grow_pages_open(&grow->pages, &attachment->target, fault);
+
+    rc = attachment_explain(attachment, rc, fault);
+    if (rc == FAULT_NONE || !goes_without(rc, fault))
+        return rc;
+    grow->blind = grow->refused = *fault;
+    return FAULT_NONE;
+}
+
+static fault_code begin_samples(struct grow *grow, struct fault *fault)
+{
+    struct growing *growing = &grow->growing;
+    const struct page_fault_request request = {
+        .period = grow->request.period, .most_per_s = SAMPLES_PER_S, .deadline = &growing->limit};
+    fault_code rc = make_walker(growing, fault);
+
+    if (rc != FAULT_NONE)
+        return rc;
+    rc = check_begin(grow, fault);
+    if (rc == FAULT_NONE)
+        rc = page_faults_open(&growing->faults, &growing->attachment->target, &request, fault);
+    rc = attachment_explain(growing->attachment, rc, fault);
+    if (rc == FAULT_NONE || !goes_without(rc, fault))
+        return rc;
+    page_faults_close(growing->faults);
+    growing->faults = NULL;
+    grow->refused = *fault;
+    return FAULT_NONE;
+}
+
+/* The sampling comes first: a page that is touched after the first look is seen. */
+static fault_code begin_growing(struct grow *grow, struct fault *fault)
+{
+    struct growing *growing = &grow->growing;
+    struct attachment *attachment = growing->attachment;
+    fault_code rc = begin_pages(grow, fault);
+
+    if (rc != FAULT_NONE)
+        return rc;
+    grow->pages.anchor = attachment->modules.vma_count ? attachment->modules.vmas[0].start : 0;
+    if (grow->request.objects)
+        object_look_take(&grow->objects_before, attachment, &growing->limit);
+    rc = check_begin(grow, fault);
+    if (rc == FAULT_NONE && grow->refused.code == FAULT_NONE)
+        rc = begin_samples(grow, fault);
+    growing->began = clock_now();
+    if (rc == FAULT_NONE)
+        rc = look_and_keep(grow, fault);
+    read_grow_end(grow, &grow->before);
+    grow->after = grow->before;
+    return rc;
+}
+
+fault_code grow_begin(struct grow *grow, struct attachment *attachment, struct fault *fault)
+{
+    grow->growing.attachment = attachment;
+    grow->growing.limit =
+        (struct deadline){.at = attachment->deadline.at, .interrupted = interrupt_flag()};
+    return attachment_explain(attachment, begin_growing(grow, fault), fault);
+}
+
+/* ---- the time between ---- */
+
+/* Without samples: as long as page_faults_read would. A signal ends it. */
+static void pause_for(int ms)
+{
+    if (ms > 0)
+        nanosleep(&(struct timespec){.tv_nsec = (long)ms * 1000000}, NULL);
+}
+
+static int wait_ms(const struct growing *growing, uint64_t until, uint64_t now)
+{
+    uint64_t next = growing->look_at < until ? growing->look_at : until;
     uint64_t ms = next > now ? (next - now) / 1000000 + 1 : 0;
 
     return ms < TICK_MS ? (int)ms : TICK_MS;
 }
 
-/* Keeps the usage of a process that may end before the end of the time. */
-static fault_code grow_step(struct growing *growing, uint64_t now, struct fault *fault)
+static fault_code take_faults(struct grow *grow, int timeout_ms, struct fault *fault)
 {
-    struct grow *grow = growing->grow;
-    fault_code rc =
-        page_faults_read(growing->faults, wait_ms(growing, now), take_fault, growing, fault);
+    if (grow->growing.faults)
+        return page_faults_read(grow->growing.faults, timeout_ms, take_fault, grow, fault);
+    pause_for(timeout_ms);
+    return FAULT_NONE;
+}
 
+/* Keeps what is known of a process that may end before the end of the time. */
+fault_code grow_step(struct grow *grow, uint64_t until_ns, struct fault *fault)
+{
+    struct growing *growing = &grow->growing;
+    uint64_t now = clock_now();
+    fault_code rc;
+
+    growing->limit.at = now + growing->attachment->request.timeout_ns;
+    rc = take_faults(grow, wait_ms(growing, until_ns, now), fault);
     if (rc == FAULT_NONE)
         rc = target_check(&growing->attachment->target, fault);
-    if (rc == FAULT_NONE && clock_now() >= growing->look_at) {
-        rc = grow_look(growing, fault);
-        read_grow_end(growing, &grow->after);
-    }
-    report_growth(growing, now);
-    return rc;
+    if (rc == FAULT_NONE && clock_now() >= growing->look_at)
+        rc = look_and_keep(grow, fault);
+    if (fault_is_gone(rc))
+        grow->ended = *fault;
+    return attachment_explain(growing->attachment, rc, fault);
 }
 
-static fault_code watch_growth(struct growing *growing, struct fault *fault)
-{
-    const volatile sig_atomic_t *interrupted = interrupt_flag();
-    const struct run_events *events = growing->attachment->request.events;
-    fault_code rc = FAULT_NONE;
-    uint64_t now;
-
-    while (rc == FAULT_NONE && !*interrupted && (now = clock_now()) < growing->until)
-        rc = grow_step(growing, now, fault);
-    if (events && events->progress)
-        events->progress(events->ctx, NULL);
-    growing->grow->interrupted = *interrupted != 0;
-    return rc;
-}
+/* ---- the result ---- */
 
 /*
  * The samples of the last moment are in the buffers of the kernel. The Ctrl-C that has ended the
  * sampling is not one of this part.
  */
-static fault_code finish_growing(struct growing *growing, struct fault *fault)
+static fault_code look_last(struct grow *grow, struct fault *fault)
 {
-    struct grow *grow = growing->grow;
+    struct growing *growing = &grow->growing;
+    struct attachment *attachment = growing->attachment;
     fault_code rc;
 
-    growing->limit = (struct deadline){.at = clock_now() + growing->attachment->request.timeout_ns};
-    rc = grow_look(growing, fault);
+    growing->limit = (struct deadline){.at = clock_now() + attachment->request.timeout_ns};
+    rc = look_and_keep(grow, fault);
     if (rc == FAULT_NONE)
-        read_grow_end(growing, &grow->after);
-    if (rc == FAULT_NONE)
-        rc = page_faults_read(growing->faults, 0, take_fault, growing, fault);
+        rc = take_faults(grow, 0, fault);
     if (rc == FAULT_NONE)
         grow->stacks_unsure =
-            !grow_pages_mark_stacks(&grow->pages, &growing->attachment->target, &growing->limit);
+            !grow_pages_mark_stacks(&grow->pages, &attachment->target, &growing->limit);
     if (rc == FAULT_NONE && grow->objects_before.known)
-        object_look_take(&grow->objects_after, growing->attachment, &growing->limit);
+        object_look_take(&grow->objects_after, attachment, &growing->limit);
     return rc;
 }
 
-/* ---- the result ---- */
-
-static fault_code make_growth(struct growing *growing, struct fault *fault)
+static fault_code make_growth(struct grow *grow, struct fault *fault)
 {
-    struct grow *grow = growing->grow;
+    struct attachment *attachment = grow->growing.attachment;
     struct capture *capture = &grow->capture;
     struct timespec now;
     fault_code rc;
 
     if (!grow_sites_share(&grow->sites, &grow->pages, grow->lack.counted, &grow->sum))
         return fault_set(fault, FAULT_INTERNAL, ENOMEM, "share out", "the pages");
-    capture->text.limit = sink_affordable(&growing->attachment->proc, PROFILE_LIMIT);
-    rc = grow_profile_make(&grow->sites, &grow->pages, &growing->attachment->target, &capture->text,
-                           fault);
+    capture->text.limit = sink_affordable(&attachment->proc, PROFILE_LIMIT);
+    rc = grow_profile_make(&grow->sites, &grow->pages, &attachment->target, &capture->text, fault);
     clock_gettime(CLOCK_REALTIME, &now);
     capture->time_ns = (uint64_t)now.tv_sec * SECOND_NS + (uint64_t)now.tv_nsec;
     capture->bytes = capture->text.len;
@@ -318,60 +407,94 @@ static fault_code make_growth(struct growing *growing, struct fault *fault)
     return rc;
 }
 
-/* The sampling comes first: a page that is touched after the first look is seen. */
-static fault_code begin_growing(struct growing *growing, struct fault *fault)
+static fault_code finish_growing(struct grow *grow, struct fault *fault)
 {
-    struct attachment *attachment = growing->attachment;
-    struct grow *grow = growing->grow;
-    const struct page_fault_request request = {
-        .period = grow->request.period, .most_per_s = SAMPLES_PER_S, .deadline = &growing->limit};
-    fault_code rc = grow_pages_open(&grow->pages, &attachment->target, fault);
+    struct growing *growing = &grow->growing;
+    fault_code rc = FAULT_NONE;
 
-    if (rc != FAULT_NONE)
-        return rc;
-    growing->limit =
-        (struct deadline){.at = attachment->deadline.at, .interrupted = interrupt_flag()};
-    object_look_take(&grow->objects_before, attachment, &growing->limit);
-    growing->walker = walker_new(&attachment->target, &attachment->memory, &attachment->modules);
-    if (!growing->walker)
-        return fault_set(fault, FAULT_INTERNAL, ENOMEM, "prepare", "the walks");
-    grow->pages.anchor = attachment->modules.vma_count ? attachment->modules.vmas[0].start : 0;
-    if (deadline_interrupted(&growing->limit))
-        return fault_set(fault, FAULT_INTERRUPTED, EINTR, "sample page faults", "%d",
-                         (int)attachment->target.pid);
-    if (deadline_passed(&growing->limit))
-        return fault_set(fault, FAULT_TOO_LATE, ETIMEDOUT, "sample page faults", "%d",
-                         (int)attachment->target.pid);
-    rc = page_faults_open(&growing->faults, &attachment->target, &request, fault);
-    growing->began = clock_now();
-    growing->until = growing->began + grow->request.duration_ns;
-    growing->limit.at = growing->until + attachment->request.timeout_ns;
-    if (rc == FAULT_NONE)
-        rc = grow_look(growing, fault);
-    read_grow_end(growing, &grow->before);
-    grow->after = grow->before;
+    if (grow->ended.code == FAULT_NONE)
+        rc = look_last(grow, fault);
+    if (fault_is_gone(rc)) {
+        grow->ended = *fault;
+        rc = FAULT_NONE;
+    }
+    if (growing->faults)
+        grow->lack = page_faults_lack(growing->faults);
+    if (rc == FAULT_NONE && grow->blind.code == FAULT_NONE)
+        rc = make_growth(grow, fault);
+    return attachment_explain(growing->attachment, rc, fault);
+}
+
+fault_code grow_finish(struct grow *grow, struct fault *fault)
+{
+    fault_code rc = finish_growing(grow, fault);
+
+    end_sampling(grow);
     return rc;
+}
+
+/* ---- all of it ---- */
+
+static void report_growth(const struct grow *grow, uint64_t now, uint64_t until)
+{
+    const struct attachment *attachment = grow->growing.attachment;
+    const struct run_events *events = attachment->request.events;
+    const struct run_progress progress = {.activity = RUN_GROWING,
+                                          .done_ns = now - grow->growing.began,
+                                          .total_ns = until - grow->growing.began,
+                                          .rss_bytes = target_rss(&attachment->target)};
+
+    if (events && events->progress)
+        events->progress(events->ctx, &progress);
+}
+
+static fault_code watch_growth(struct grow *grow, struct fault *fault)
+{
+    const volatile sig_atomic_t *interrupted = interrupt_flag();
+    const struct run_events *events = grow->growing.attachment->request.events;
+    uint64_t now, report_at = 0, until = grow->growing.began + grow->request.duration_ns;
+    fault_code rc = FAULT_NONE;
+
+    while (rc == FAULT_NONE && !*interrupted && (now = clock_now()) < until) {
+        rc = grow_step(grow, until, fault);
+        if (now >= report_at) {
+            report_growth(grow, now, until);
+            report_at = now + SECOND_NS;
+        }
+    }
+    if (events && events->progress)
+        events->progress(events->ctx, NULL);
+    grow->interrupted = *interrupted != 0;
+    return fault_is_gone(rc) ? FAULT_NONE : rc;
+}
+
+/* Its names are those of code that was mapped meanwhile, too. */
+static void hand_over_modules(struct grow *grow)
+{
+    struct growing *growing = &grow->growing;
+    struct modules former = growing->attachment->modules;
+
+    walker_free(growing->walker);
+    growing->walker = NULL;
+    growing->attachment->modules = growing->modules;
+    growing->modules = former;
 }
 
 fault_code grow_run(struct grow *grow, struct attachment *attachment, struct fault *fault)
 {
-    struct growing growing = {.grow = grow, .attachment = attachment};
-    fault_code rc = begin_growing(&growing, fault);
+    fault_code rc = grow_begin(grow, attachment, fault);
 
     attachment_rest(attachment);
-    if (rc == FAULT_NONE) {
-        rc = watch_growth(&growing, fault);
-        if (rc == FAULT_NONE)
-            rc = finish_growing(&growing, fault);
-        if (fault_is_gone(rc)) {
-            grow->ended = *fault;
-            rc = FAULT_NONE;
-        }
-        grow->lack = page_faults_lack(growing.faults);
-        if (rc == FAULT_NONE)
-            rc = make_growth(&growing, fault);
+    if (rc == FAULT_NONE && grow->refused.code != FAULT_NONE) {
+        *fault = grow->refused;
+        return fault->code;
     }
-    page_faults_close(growing.faults);
-    walker_free(growing.walker);
-    return attachment_explain(attachment, rc, fault);
+    if (rc == FAULT_NONE)
+        rc = watch_growth(grow, fault);
+    if (rc == FAULT_NONE)
+        rc = finish_growing(grow, fault);
+    if (rc == FAULT_NONE)
+        hand_over_modules(grow);
+    end_sampling(grow);
+    return rc;
 }

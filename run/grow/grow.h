@@ -6,20 +6,34 @@
 #pragma once
 
 #include "perf/page_faults.h"
+#include "perf/walk.h"
 #include "run/attachment.h"
 #include "run/capture.h"
 #include "run/grow/grow_sites.h"
 #include "run/grow/object_growth.h"
 
 struct grow_request {
-    uint64_t duration_ns;
-    uint64_t period; /* one sample every N page faults of a thread; 0: adapts to the rate */
+    uint64_t duration_ns; /* about: for how often it looks, and how long opening may take */
+    uint64_t period;      /* one sample every N page faults of a thread; 0: adapts to the rate */
+    bool objects;         /* also jemalloc's objects at both ends */
 };
 
 /* The memory of the process at one end of the time. */
 struct grow_end {
     struct proc_usage usage; /* of /proc/PID/status */
     uint64_t at_ns;          /* CLOCK_MONOTONIC */
+};
+
+/* Internal to the engine: what runs between grow_begin and grow_finish. */
+struct growing {
+    struct attachment *attachment;
+    struct page_faults *faults; /* NULL: grow->refused says why */
+    struct walker *walker;
+    struct modules modules;  /* of the walker: the attachment replaces its own */
+    uint64_t lost_before;    /* walks, when it was made */
+    uint64_t walks_ns;       /* CPU time of all walks */
+    uint64_t began, look_at; /* CLOCK_MONOTONIC, ns */
+    struct deadline limit;   /* of the present step; no timer */
 };
 
 struct grow {
@@ -34,21 +48,42 @@ struct grow {
     uint64_t unwalked;                  /* left out, as their walks took too much CPU time */
     bool interrupted;                   /* ended early by the operator */
     bool stacks_unsure;                 /* no time to look where the stacks of all threads are */
+    struct fault
+        refused; /* why no page fault is sampled: there are no stacks; FAULT_NONE: they are */
+    struct fault blind; /* why its pagemap is refused: there is only the usage at both ends */
     struct fault ended; /* the process has ended, or is another program: what was seen until then */
     struct capture capture; /* the growth by stack, as a profile */
-    struct modules
-        former; /* the attachment's at the start, if it has newer ones: in use elsewhere */
+    struct growing growing;
 };
 
-/* The request is copied. grow_free after grow_run, after a failure, too. */
+/* The request is copied. grow_free ends the sampling, too, if that was not finished. */
 void grow_init(struct grow *grow, const struct grow_request *request);
 void grow_free(struct grow *grow);
 
 /*
- * Opened by attachment_map. Waits for the duration, Ctrl-C or the end of the process.
- * FAULT_PERF_*, FAULT_DENIED: the kernel refuses page faults or pagemap. If the process
- * has ended or has executed another program meanwhile, grow->ended is set, and what was
- * seen until then is the result; FAULT_GONE, FAULT_EXECED: before anything was seen.
+ * Begins to sample and takes the first look. The process was opened in any way; in between,
+ * attachment_rest and attachment_renew may be called, and the attachment used. grow must not
+ * move until grow_finish. Where the kernel refuses page faults or the pagemap, it goes on
+ * without: grow->refused, grow->blind. FAULT_GONE, FAULT_EXECED; FAULT_INTERRUPTED,
+ * FAULT_TOO_LATE: the attachment's deadline, before anything was seen.
+ */
+fault_code grow_begin(struct grow *grow, struct attachment *attachment, struct fault *fault);
+/*
+ * Takes the samples that there are, and looks if it is time. Without samples it waits for some:
+ * at most until `until_ns` (CLOCK_MONOTONIC), 100 ms, or a signal. If the process has
+ * ended or has executed another program, returns that fault, also in grow->ended: grow_finish
+ * still gives what was seen until then.
+ */
+fault_code grow_step(struct grow *grow, uint64_t until_ns, struct fault *fault);
+/* Takes the last look, ends the sampling and shares out what was gained. */
+fault_code grow_finish(struct grow *grow, struct fault *fault);
+
+/*
+ * All of it, for a process that attachment_map has opened: waits for the duration, Ctrl-C or
+ * the end of the process. FAULT_PERF_*, FAULT_DENIED: the kernel refuses page faults or
+ * pagemap. If the process has ended or has executed another program meanwhile, grow->ended
+ * is set, and what was seen until then is the result; FAULT_GONE, FAULT_EXECED: before
+ * anything was seen. The attachment has the newest modules then.
  */
 fault_code grow_run(struct grow *grow, struct attachment *attachment, struct fault *fault);
 

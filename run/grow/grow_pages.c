@@ -247,6 +247,8 @@ fault_code grow_pages_open(struct grow_pages *pages, const struct target *target
         return FAULT_NONE;
     if (err == -EACCES || err == -EPERM)
         return fault_set(fault, FAULT_DENIED, -err, "open", "pagemap");
+    if (err == -ENOENT && target_check(target, NULL) == FAULT_NONE) /* CONFIG_PROC_PAGE_MONITOR */
+        return fault_set(fault, FAULT_UNSUPPORTED, ENOENT, "open", "pagemap");
     return fault_set(fault, err == -ENOENT || err == -ESRCH ? FAULT_GONE : FAULT_INTERNAL, -err,
                      "open", "pagemap");
 }
