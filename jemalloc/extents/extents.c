@@ -150,21 +150,61 @@ static enum record_verdict read_page(struct extents *extents, remote_addr page,
 
 /* ---- a pass ---- */
 
+/* jemalloc maps its own data in blocks of whole huge pages (base_map, base.c). */
+enum { BLOCK = 2 << 20, BLOCKS = 256 };
+
+struct ranges {
+    remote_addr blocks[BLOCKS]; /* that were passed on, by their hash */
+    remote_addr leaf_end;       /* of memory whose leaf of the tree was passed on */
+};
+
 struct pass {
     struct extents *extents;
     struct extents_pass *out;
     extent_action action;
     void *ctx;
-    size_t count; /* pending */
-    bool stopped; /* by the action */
+    size_t count;          /* pending */
+    bool stopped;          /* by the action */
+    struct ranges *ranges; /* of all extents, not only of those in use; NULL: of these */
 };
+
+/* A block of jemalloc's own data that contains addr, unless it was passed on lately. */
+static void pass_on_block(struct pass *pass, remote_addr addr)
+{
+    const remote_addr start = addr - addr % BLOCK;
+    remote_addr *last = &pass->ranges->blocks[start / BLOCK % BLOCKS];
+
+    if (*last == start || pass->stopped)
+        return;
+    *last = start;
+    pass->stopped = !pass->action(pass->ctx, &(struct extent){.start = start, .bytes = BLOCK});
+}
+
+static bool pass_on_range(struct pass *pass, const struct pending *pending)
+{
+    struct extents *extents = pass->extents;
+    struct extent extent;
+
+    if (!record_take_range(&extent, &extents->found.rules, pending->page, pending->bytes))
+        return true;
+    pass->stopped = !pass->action(pass->ctx, &extent);
+    pass_on_block(pass, pending->leaf.record);
+    if (pending->page >= pass->ranges->leaf_end) /* the first one of its leaf */
+        pass_on_block(pass, tree_entry(&extents->found.tree, &extents->heap, pending->page,
+                                       &pass->ranges->leaf_end));
+    return !pass->stopped;
+}
 
 /* Returns true if the pass goes on. */
 static bool pass_on(struct pass *pass, const struct pending *pending)
 {
     struct extents *extents = pass->extents;
     struct extent extent;
-    enum record_verdict verdict =
+    enum record_verdict verdict;
+
+    if (pass->ranges)
+        return pass_on_range(pass, pending);
+    verdict =
         record_take(&extent, &extents->found.rules, &pending->leaf, pending->page, pending->bytes);
 
     if (verdict == RECORD_FALSE)
@@ -295,6 +335,28 @@ void extents_renew(struct extents *extents, struct extent *list, size_t count)
         for (size_t i = 0; i < n; i++)
             renew_extent(extents, &list[at + i], extents->pending[i].bytes);
     }
+}
+
+fault_code extents_each_range(struct extents *extents, uint64_t limit, extent_action action,
+                              void *ctx, struct fault *fault)
+{
+    struct extents_pass out = {.limit = limit};
+    struct ranges ranges = {.leaf_end = 0};
+    struct pass pass = {
+        .extents = extents, .out = &out, .action = action, .ctx = ctx, .ranges = &ranges};
+    struct walk walk = {.heap = &extents->heap,
+                        .tree = &extents->found.tree,
+                        .rules = &extents->found.rules,
+                        .unused = true,
+                        .visit = add_pending,
+                        .ctx = &pass};
+
+    limit_walk(&walk, limit);
+    if (walk.below != UINT64_MAX)
+        return fault_set(fault, FAULT_TOO_LARGE, 0, stage, "%d", (int)extents->source.target->pid);
+    if (walk_heap(&walk))
+        pass_on_all(&pass);
+    return end_pass(&pass, fault);
 }
 
 /* ---- one address ---- */

@@ -76,6 +76,15 @@ fault_code extents_each(struct extents *extents, extent_action action, void *ctx
  */
 void extents_renew(struct extents *extents, struct extent *list, size_t count);
 
+/*
+ * Calls the action for all extents, free ones too, with only arena, start and bytes: for the
+ * memory that jemalloc has from the kernel. So do blocks of its own data, as extents of no
+ * arena. Each may come twice. FAULT_TOO_LARGE: there is more memory than the limit, bytes, and it
+ * reads nothing.
+ */
+fault_code extents_each_range(struct extents *extents, uint64_t limit, extent_action action,
+                              void *ctx, struct fault *fault);
+
 /* Finds the extent that contains addr, as it is now; false: none is in use there. */
 bool extents_at(struct extents *extents, remote_addr addr, struct extent *extent);
 void extents_close(struct extents *extents);

@@ -108,8 +108,8 @@ static bool take_large(struct extent *extent, const struct record_rules *rules, 
 }
 
 /* The fields that every extent has, in use or free. False: it is none that has the page. */
-static bool take_fields(struct extent *extent, const struct record_rules *rules, remote_addr page,
-                        const unsigned char bytes[RECORD_BYTES])
+bool record_take_range(struct extent *extent, const struct record_rules *rules, remote_addr page,
+                       const unsigned char bytes[RECORD_BYTES])
 {
     const uint64_t bits = word_of(bytes, 0), mask = rules->classes->page - 1;
     remote_addr first;
@@ -139,7 +139,7 @@ enum record_verdict record_take(struct extent *extent, const struct record_rules
     const uint64_t bits = word_of(bytes, 0);
     bool valid;
 
-    if (!take_fields(extent, rules, page, bytes))
+    if (!record_take_range(extent, rules, page, bytes))
         return RECORD_FALSE;
     if (is_free(rules, bits))
         return RECORD_FREE;

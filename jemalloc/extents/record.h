@@ -48,6 +48,10 @@ enum record_verdict {
     RECORD_TRUE,
 };
 
+/* Takes arena, start and bytes only, which a free extent has, too. False: it is none. */
+bool record_take_range(struct extent *extent, const struct record_rules *rules, remote_addr page,
+                       const unsigned char bytes[RECORD_BYTES]);
+
 /* Takes the record that the tree has for a page. */
 enum record_verdict record_take(struct extent *extent, const struct record_rules *rules,
                                 const struct leaf *leaf, remote_addr page,

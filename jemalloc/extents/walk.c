@@ -14,7 +14,7 @@ static bool visit_leaf_entries(struct walk *walk, remote_addr addr, const unsign
         if (leaf.record == walk->last || !leaf.record)
             continue;
         walk->last = leaf.record;
-        if (leaf_in_use(&leaf, walk->rules) &&
+        if ((walk->unused || leaf_in_use(&leaf, walk->rules)) &&
             !walk->visit(walk->ctx, addr + i * MEMORY_PAGE, &leaf))
             return false;
     }
