@@ -44,6 +44,84 @@ static const char *const system_names[] = {
     "open_memstream", "crosscall2",
 };
 
+/*
+ * Allocators and pools that stand between a program and its allocator: of CPython
+ * (Objects/obmalloc.c, Modules/gcmodule.c), PostgreSQL, nginx, APR and GLib. Compilers add a
+ * suffix to parts of them.
+ */
+static const char *const pool_names[] = {
+    "PyObject_Malloc",
+    "PyObject_Calloc",
+    "PyObject_Realloc",
+    "_PyObject_Malloc",
+    "_PyObject_Calloc",
+    "_PyObject_Realloc",
+    "PyMem_Malloc",
+    "PyMem_Calloc",
+    "PyMem_Realloc",
+    "PyMem_RawMalloc",
+    "PyMem_RawCalloc",
+    "PyMem_RawRealloc",
+    "_PyMem_RawMalloc",
+    "_PyMem_RawCalloc",
+    "_PyMem_RawRealloc",
+    "_PyMem_Malloc",
+    "_PyMem_Calloc",
+    "_PyMem_Realloc",
+    "_PyMem_ArenaAlloc",
+    "_PyObject_ArenaMmap",
+    "pymalloc_alloc",
+    "pymalloc_realloc",
+    "new_arena",
+    "allocate_from_new_pool",
+    "pymalloc_pool_extend",
+    "gc_alloc",
+    "_PyObject_GC_Malloc",
+    "_PyObject_GC_Alloc",
+    "_PyObject_GC_New",
+    "_PyObject_GC_NewVar",
+    "_PyObject_New",
+    "_PyObject_NewVar",
+    "PyType_GenericAlloc",
+    "_PyType_AllocNoTrack",
+    "palloc",
+    "palloc0",
+    "palloc_extended",
+    "repalloc",
+    "MemoryContextAlloc",
+    "MemoryContextAllocZero",
+    "MemoryContextAllocZeroAligned",
+    "MemoryContextAllocExtended",
+    "AllocSetAlloc",
+    "AllocSetAllocFromNewBlock",
+    "AllocSetAllocLarge",
+    "AllocSetRealloc",
+    "GenerationAlloc",
+    "SlabAlloc",
+    "ngx_alloc",
+    "ngx_calloc",
+    "ngx_palloc",
+    "ngx_pnalloc",
+    "ngx_pcalloc",
+    "ngx_palloc_block",
+    "ngx_palloc_large",
+    "ngx_palloc_small",
+    "ngx_create_pool",
+    "apr_palloc",
+    "apr_pcalloc",
+    "apr_pcalloc_debug",
+    "allocator_alloc",
+    "g_malloc",
+    "g_malloc0",
+    "g_malloc_n",
+    "g_malloc0_n",
+    "g_realloc",
+    "g_realloc_n",
+    "g_try_malloc",
+    "g_slice_alloc",
+    "g_slice_alloc0",
+};
+
 /* Of functions of C++ and Rust, after return types are removed. */
 static const struct prefix scopes[] = {
     {"std::", CODE_PLUMBING},         {"__gnu_cxx::", CODE_PLUMBING},
@@ -161,11 +239,24 @@ static bool is_go_runtime(const char *name)
     return true;
 }
 
+/* "gc_alloc.constprop.0" is a part of gc_alloc. */
+static bool is_pool(const char *name)
+{
+    size_t len = strcspn(name, ".");
+
+    for (size_t i = 0; i < ARRAY_LEN(pool_names); i++)
+        if (strncmp(name, pool_names[i], len) == 0 && !pool_names[i][len])
+            return true;
+    return false;
+}
+
 static enum code_kind kind_of_plain(const char *name, struct name_part part)
 {
     for (size_t i = 0; i < ARRAY_LEN(system_names); i++)
         if (strcmp(name, system_names[i]) == 0)
             return CODE_SYSTEM;
+    if (is_pool(name))
+        return CODE_ALLOCATOR;
     return is_go_runtime(name) ? CODE_SYSTEM : FIND_PREFIX(plain_prefixes, part);
 }
 

@@ -121,6 +121,13 @@ static void test_allocators(void)
     ALLOCATOR("<jemallocator::Jemalloc as core::alloc::GlobalAlloc>::realloc");
     ALLOCATOR("<app::Counting as core::alloc::global::GlobalAlloc>::alloc");
     ALLOCATOR("tikv_jemalloc_sys::malloc_usable");
+    ALLOCATOR("_PyObject_Malloc");
+    ALLOCATOR("new_arena.constprop.0");
+    ALLOCATOR("_PyObject_GC_NewVar");
+    ALLOCATOR("palloc0");
+    OWN("palloc0_checked");
+    OWN("PyTuple_New");
+    OWN("new");
 }
 
 static void test_system(void)
