@@ -53,6 +53,8 @@ struct visit {
 
 static struct scan_arg scan_of(const struct pagemap *map, remote_addr start, remote_addr end)
 {
+    const uint64_t unwanted = map->files ? SCAN_IS_ZERO : SCAN_IS_FILE | SCAN_IS_ZERO;
+
     return (struct scan_arg){
         .size = sizeof(struct scan_arg),
         .start = start,
@@ -60,8 +62,8 @@ static struct scan_arg scan_of(const struct pagemap *map, remote_addr start, rem
         .vec = (uint64_t)(uintptr_t)map->space,
         .vec_len = REGIONS,
         .max_pages = SCAN_PAGES,
-        .category_inverted = SCAN_IS_FILE | SCAN_IS_ZERO,
-        .category_mask = SCAN_IS_FILE | SCAN_IS_ZERO,
+        .category_inverted = unwanted,
+        .category_mask = unwanted,
         .category_anyof_mask = SCAN_IS_PRESENT | SCAN_IS_SWAPPED,
         .return_mask = SCAN_IS_PRESENT | SCAN_IS_SWAPPED | SCAN_IS_HUGE,
     };
@@ -190,9 +192,9 @@ static int scan_step(struct visit *visit, remote_addr start, remote_addr end, re
     return arg.walk_end > start ? 0 : -EIO;
 }
 
-static uint64_t categories_of(uint64_t entry)
+static uint64_t categories_of(const struct pagemap *map, uint64_t entry)
 {
-    if (entry & ENTRY_FILE)
+    if (entry & ENTRY_FILE && !map->files)
         return 0;
     if (entry & ENTRY_PRESENT)
         return SCAN_IS_PRESENT;
@@ -212,7 +214,7 @@ static int read_step(struct visit *visit, remote_addr start, remote_addr end, re
     if (n <= 0) /* 0: its memory is gone */
         return n < 0 ? (int)n : -ESRCH;
     for (size_t i = 0; i < (size_t)n; i++) {
-        uint64_t categories = categories_of(entries[i]);
+        uint64_t categories = categories_of(map, entries[i]);
         if (categories && !add_to_piece(visit, start + i * map->page, 1, categories))
             return -ECANCELED;
     }

@@ -4,10 +4,11 @@
  * (Documentation/admin-guide/mm/pagemap.rst). Nothing changes in the process.
  *
  * pagemap_visit finds the anonymous pages of large ranges: heap, stacks, and written pages
- * of private files. Linux 6.7 and later find them with ioctl(PAGEMAP_SCAN), which passes
- * over address space without pages; before, each page of a range is read: some 0.1 us for
- * each page in memory either way. The kernel takes the lock of the address space for 512 to
- * 1024 pages at a time: a thread that maps memory meanwhile waits for 0.1 ms at most.
+ * of private files; with map->files, all pages that are mapped. Linux 6.7 and later find them with
+ * ioctl(PAGEMAP_SCAN), which passes over address space without pages; before, each page of a range
+ * is read: some 0.1 us for each page in memory either way. The kernel takes the lock of the address
+ * space for 512 to 1024 pages at a time: a thread that maps memory meanwhile waits for 0.1 ms at
+ * most.
  *
  * pagemap_states tells the state of a few pages, whatever they are pages of, in one read for
  * each 512 of them. It is for those who read memory: a read by another process brings a
@@ -44,6 +45,7 @@ struct pagemap {
     int fd;               /* below 0: each page is unknown */
     unsigned page;        /* bytes */
     bool scans;           /* PAGEMAP_SCAN is available; known after the first visit */
+    bool files;           /* visits find pages of files and of shared memory, too */
     unsigned char *space; /* of visits; the pagemap owns it */
 };
 

@@ -105,8 +105,7 @@ static bool has_stack(const struct part_reader *reader, const struct map_entry *
     return false;
 }
 
-/* Shared memory is on a tmpfs that nobody has mounted, or at the place for it. */
-static bool is_shared_memory(struct cursor path)
+bool resident_is_shared(struct cursor path)
 {
     return cursor_begins(path, "/dev/shm/") || cursor_begins(path, "/memfd:") ||
            cursor_begins(path, "/SYSV") || cursor_begins(path, "/dev/zero") ||
@@ -122,7 +121,7 @@ static void open_mapping_part(struct part_reader *reader, const struct map_entry
         reader->kind = PART_HEAP;
     else if (cursor_is(path, "[stack]"))
         reader->kind = PART_STACK;
-    else if (is_shared_memory(path))
+    else if (resident_is_shared(path))
         reader->kind = PART_SHARED;
     else if (cursor_begins(path, "/"))
         reader->kind = PART_FILE;

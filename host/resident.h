@@ -1,6 +1,7 @@
 /* What the resident memory of a process consists of, as the kernel counts it. */
 #pragma once
 
+#include "base/cursor.h"
 #include "base/util.h"
 #include "host/procfs.h"
 
@@ -20,6 +21,12 @@ struct resident {
 bool resident_parse(const char *text, size_t len, struct resident *out);
 /* Reads the file. Returns 0 or -errno; -ESRCH: the process has no memory any more. */
 int resident_read(const struct procfs *proc, pid_t pid, struct resident *out);
+
+/*
+ * True if the path of a mapping is of shared memory: on a tmpfs that nobody has mounted, or at
+ * the usual place for one. A file in another tmpfs is not known as such.
+ */
+bool resident_is_shared(struct cursor path);
 
 /*
  * From /proc/PID/smaps, in bytes: for this file the kernel walks the page tables.

@@ -292,3 +292,10 @@ enum walk_end walker_walk(struct walker *walker, const struct user_state *state,
     append_chain(walker, calls, count);
     return step == STEP_LOST ? WALK_LOST : WALK_CUT;
 }
+
+remote_addr walk_stack_pointer(const struct user_state *state)
+{
+    int number = machine_perf_register(machine.sp);
+
+    return number >= 0 && state->mask >> number & 1 ? state->regs[number] : 0;
+}

@@ -32,6 +32,9 @@ void walker_free(struct walker *walker);
 enum walk_end walker_walk(struct walker *walker, const struct user_state *state,
                           remote_addr calls[WALK_DEPTH_MAX], size_t *count);
 
+/* Returns the stack pointer; 0: it was not sampled. */
+remote_addr walk_stack_pointer(const struct user_state *state);
+
 /*
  * Returns how many calls of the last walk were found by frame pointers, not by call
  * frame information: a function that keeps none may be missing before them.

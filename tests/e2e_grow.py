@@ -14,10 +14,12 @@ import perf_events
 
 SOURCE = os.path.join(lib.ROOT, "tests", "seeded", "growing.c")
 CROWD = os.path.join(lib.ROOT, "tests", "seeded", "crowd.c")
+KINDS = os.path.join(lib.ROOT, "tests", "seeded", "kinds.c")
 CPUS = os.cpu_count()
 PERIOD = 32  # 1 GB/s of churn causes 8000 samples/s, a leak of 1 MB/s 8: so that few seconds do
 PAGE = os.sysconf("SC_PAGESIZE")
 KIB = 1024
+MIB = 1024 * KIB
 
 
 def anonymous(pid):
@@ -152,6 +154,130 @@ class Seeded(TestCase):
 
     def test_musl_static(self):
         self.check_leak(self.growing(self.build("musl-gcc", "-static")))
+
+
+class Kinds(TestCase):
+    """Growth outside the allocator's heap is named as that, exactly, with its stack."""
+
+    KIB = 6000
+
+    def start(self, **env):
+        """What it needs once is no growth."""
+        program = self.build("cc", source=KINDS)
+        process = allocators.Allocator(self.directory(), [program], env, None)
+        self.addCleanup(process.stop)
+        process.ask("heap 500")
+        return process
+
+    def grow_by(self, process, *commands):
+        """Returns the parts by kind."""
+        tool = self.start_grow(process.pid, "--period", "3", "--json")
+        for command in commands:
+            process.ask(command)
+        return {part["kind"]: part for part in json.loads(self.interrupt(tool))["parts"]}
+
+    def assert_part(self, parts, kind, function, kib=KIB, more=300):
+        """Pages at the ends and of the allocator's own data are a few more."""
+        part = parts[kind]
+        self.assertEqual(part["after"] - part["before"], part["bytes"], part)
+        self.assertGreaterEqual(part["bytes"], kib * KIB - PAGE, parts)
+        self.assertLessEqual(part["bytes"], (kib + more) * KIB, parts)
+        sums = part["by_stack"] + part["in_flight"] + part["without_sample"]
+        self.assertGreaterEqual(sums, part["bytes"] - PAGE, part)
+        first = part["stacks"][0]
+        self.assertIn(function, functions(first), parts)
+        self.assertEqual(first["evidence"], "faults")
+        self.assertLessEqual(first["low"], first["high"])
+        return part
+
+    def assert_still(self, parts, *kinds):
+        for kind in kinds:
+            if kind in parts:
+                self.assertLess(abs(parts[kind]["bytes"]), MIB, parts)
+
+    def test_mapped_beside_jemalloc(self):
+        process = self.start(LD_PRELOAD=debian_jemalloc())
+        parts = self.grow_by(process, "heap %d" % (2 * self.KIB), "map %d" % self.KIB)
+        self.assert_part(parts, "mappings", "grow_map", more=0)
+        self.assertTrue(parts["jemalloc"]["stacks"], parts)
+        self.assertIn("grow_heap", functions(parts["jemalloc"]["stacks"][0]))
+        self.assertGreater(parts["jemalloc"]["bytes"], 2 * self.KIB * KIB)
+        self.assert_still(parts, "libc", "stacks", "shared", "files")
+
+    def test_libc(self):
+        """The first thread's heap, and that of another one, which glibc maps."""
+        parts = self.grow_by(self.start(), "heap %d" % self.KIB)
+        self.assert_part(parts, "libc", "grow_heap")
+        parts = self.grow_by(self.start(), "arena %d" % self.KIB)
+        self.assert_part(parts, "libc", "grow_arena")
+        self.assert_still(parts, "mappings", "shared")
+
+    def test_thread_stacks(self):
+        parts = self.grow_by(self.start(), "stack %d" % self.KIB)
+        part = self.assert_part(parts, "stacks", "use_stack")
+        self.assertGreater(part["samples"], 0)
+        self.assert_still(parts, "libc", "shared")
+
+    def test_shared_memory(self):
+        parts = self.grow_by(self.start(), "share %d" % self.KIB)
+        self.assert_part(parts, "shared", "grow_map", more=0)
+        self.assert_still(parts, "mappings", "files", "libc")
+
+    def test_files(self):
+        """The kernel maps several pages of a file at a fault: the stack has its share of all."""
+        parts = self.grow_by(self.start(), "file %d" % (20 * self.KIB))
+        self.assert_part(parts, "files", "grow_file", kib=20 * self.KIB - 500, more=2000)
+        self.assert_still(parts, "mappings", "libc")
+
+    def test_huge_pages(self):
+        """They are not in the RSS."""
+        process = self.start()
+        tool = self.start_grow(process.pid, "--period", "1", "--json")
+        process.process.stdin.write("huge %d\n" % (8 * 1024))
+        process.process.stdin.flush()
+        if process.process.stdout.readline() != "ok\n":
+            raise unittest.SkipTest("no huge pages are reserved (vm.nr_hugepages)")
+        told = json.loads(self.interrupt(tool))
+        parts = {part["kind"]: part for part in told["parts"]}
+        self.assertEqual(parts["huge"]["bytes"], 8 * MIB)
+        self.assertIn("grow_map", functions(parts["huge"]["stacks"][0]))
+        self.assert_still(parts, "mappings", "libc")
+
+    def test_text(self):
+        """Each kind has a line."""
+        process = self.start(LD_PRELOAD=debian_jemalloc())
+        tool = self.start_grow(process.pid, "--period", "3")
+        process.ask("map %d" % self.KIB)
+        text = " ".join(self.interrupt(tool).split())
+        self.assertRegex(text, r" anonymous mappings: \+5\.8\d MiB; first touched by: \d+ % touch "
+                               r"\(kinds\.c:\d+\) <- grow_map ")
+        self.assertNotIn("heap of the C library", text)
+
+    def test_python_objects(self):
+        """CPython's pools are told from what else it maps, such as a large list."""
+        python = shutil.which("python3", path="/usr/bin")
+        if not python:
+            raise unittest.SkipTest("python3 is not installed")
+        script = ("import sys\nkept = []\nprint('ready', flush=True)\n"
+                  "for line in sys.stdin:\n"
+                  "    kept += [(number,) for number in range(int(line))]\n"
+                  "    print('ok', flush=True)\n")
+        process = self.process([python, "-c", script], stdin=subprocess.PIPE,
+                               stdout=subprocess.PIPE)
+        process.stdout.readline()
+        before = anonymous(process.pid)
+        tool = self.start_grow(process.pid, "--period", "3", "--json")
+        process.stdin.write(b"100000\n")
+        process.stdin.flush()
+        process.stdout.readline()
+        grown = anonymous(process.pid) - before
+        told = json.loads(self.interrupt(tool))
+        parts = {part["kind"]: part for part in told["parts"]}
+        # 100000 tuples of 64 bytes with their collector's head, and numbers of 32
+        self.assertGreater(parts["pymalloc"]["bytes"], 7 * MIB, parts)
+        self.assertLess(parts["pymalloc"]["bytes"], grown, parts)
+        self.assertGreater(parts["pymalloc"]["stacks"][0]["low"], 0)
+        self.assertTrue(told["pymalloc_apart"])
 
 
 class Crowd(TestCase):

@@ -22,13 +22,14 @@ enum {
 
 /* ---- rows ---- */
 
-static uint64_t hash_stack(const struct samples *samples, const struct sample *sample)
+static uint64_t hash_stack(const struct samples *samples, const struct sample *sample,
+                           enum grow_rows_of of)
 {
     struct stack_text text;
     uint64_t hash = 0;
 
     stack_text_choose(samples, sample, 0, &text);
-    for (size_t i = 0; i < text.count; i++)
+    for (size_t i = 0; i < text.count && (i == 0 || of == GROW_ROWS_BY_STACK); i++)
         hash = table_mix(hash + (uintptr_t)text.calls[i].function);
     return hash;
 }
@@ -51,38 +52,52 @@ static int rows_by_bytes(const void *a, const void *b)
     return (x->sample > y->sample) - (x->sample < y->sample);
 }
 
-/* Adds up the rows with the same hash, which are together. */
+/* Adds up the rows with the same hash, which are together, the largest first. */
 static void merge_rows(struct grow_rows *rows)
 {
     size_t kept = 0;
 
     for (size_t i = 0; i < rows->count; i++) {
         struct grow_row *last = kept ? &rows->list[kept - 1] : NULL;
-        if (last && last->hash == rows->list[i].hash)
+        if (last && last->hash == rows->list[i].hash) {
             last->bytes = add_saturating(last->bytes, rows->list[i].bytes);
-        else
+            last->stacks++;
+        } else {
             rows->list[kept++] = rows->list[i];
+        }
     }
     rows->count = kept;
 }
 
-bool grow_rows_make(struct grow_rows *rows, const struct grow *grow, const struct samples *samples)
+/* Bytes of a stack; the profile has those of all kinds. */
+static int64_t bytes_of_stack(const struct grow *grow, const struct sample *sample,
+                              enum grow_kind kind)
+{
+    if (kind == GROW_KINDS)
+        return sample->values[VALUE_BYTES].now;
+    if (sample->stack >= grow->stacks.count)
+        return 0;
+    return (int64_t)grow_bytes(grow, grow->stacks.list[sample->stack].growth[kind]);
+}
+
+bool grow_rows_make(struct grow_rows *rows, const struct grow *grow, const struct samples *samples,
+                    enum grow_kind kind, enum grow_rows_of of)
 {
     *rows = (struct grow_rows){.list = calloc(samples->count + 1, sizeof *rows->list)};
     if (!rows->list)
         return false;
     for (uint32_t i = 0; i < samples->count; i++) {
-        int64_t bytes = samples->list[i].values[VALUE_BYTES].now;
+        int64_t bytes = bytes_of_stack(grow, &samples->list[i], kind);
         if (bytes > 0)
             rows->list[rows->count++] =
-                (struct grow_row){hash_stack(samples, &samples->list[i]), i, bytes, bytes, 0};
+                (struct grow_row){hash_stack(samples, &samples->list[i], of), i, 1, bytes, 0};
         rows->bytes = add_saturating(rows->bytes, bytes);
     }
     qsort(rows->list, rows->count, sizeof *rows->list, rows_by_hash);
     merge_rows(rows);
     qsort(rows->list, rows->count, sizeof *rows->list, rows_by_bytes);
     for (size_t i = 0; i < rows->count; i++)
-        rows->list[i].error = grow_error(grow, (double)rows->list[i].bytes);
+        rows->list[i].error = grow_error(grow, kind, (double)rows->list[i].bytes);
     return true;
 }
 
@@ -148,14 +163,12 @@ static void write_size(const struct grow_view *view, FILE *out)
  * "; first touched by: 61 % session_new (leaky.c:12), ..." Not more than that is known: an
  * allocator may have given the memory to another stack since.
  */
-static void write_culprits(const struct grow_view *view, FILE *out)
+static void write_toucher_names(const struct grow_view *view, const struct grow_rows *rows,
+                                FILE *out)
 {
-    const struct grow_rows *rows = view->rows;
     char place[PLACE_TEXT_SIZE];
     const char *before = "; first touched by: ";
 
-    if (grow_net(view->grow) < grow_bytes(view->grow, NOTABLE_PAGES))
-        return;
     if (!rows->count || (double)rows->list[0].bytes <= rows->list[0].error) {
         fputs(": too few samples to name a stack; try a longer time (-d), or --period with a "
               "smaller number",
@@ -172,6 +185,12 @@ static void write_culprits(const struct grow_view *view, FILE *out)
                          "");
         before = ", ";
     }
+}
+
+static void write_culprits(const struct grow_view *view, FILE *out)
+{
+    if (grow_net(view->grow) >= grow_bytes(view->grow, NOTABLE_PAGES))
+        write_toucher_names(view, view->rows, out);
 }
 
 static void write_answer(const struct grow_view *view, FILE *out)
@@ -192,8 +211,20 @@ static void write_answer(const struct grow_view *view, FILE *out)
 
 /* ---- what has changed ---- */
 
-static const char *const kind_names[] = {
-    [GROW_HEAP] = "heap", [GROW_STACKS] = "thread stacks", [GROW_DATA] = "program data"};
+/* The change of a part, bytes. */
+static double part_change(const struct grow *grow, enum grow_kind kind)
+{
+    const struct grow_part *part = &grow->sum.parts[kind];
+
+    return grow_bytes(grow, (double)part->gained - (double)part->lost);
+}
+
+/* All that allocators may have. */
+static double heap_change(const struct grow *grow)
+{
+    return part_change(grow, GROW_JEMALLOC) + part_change(grow, GROW_LIBC) +
+           part_change(grow, GROW_PYMALLOC) + part_change(grow, GROW_MAPPED);
+}
 
 static void write_change(const char *name, double bytes, FILE *out)
 {
@@ -211,8 +242,9 @@ static void write_rss(const struct grow_view *view, FILE *out)
     fprintf(out, "RSS: %s -> %s, %s in %s", units_bytes((double)grow->before.usage.rss, from),
             units_bytes((double)grow->after.usage.rss, to), units_change(grow_rss(grow), change),
             units_duration(grow_ns(grow), time));
-    for (enum grow_kind kind = GROW_HEAP; kind < GROW_KINDS; kind++)
-        write_change(kind_names[kind], grow_bytes(grow, grow->sum.kinds[kind]), out);
+    write_change("heap", heap_change(grow), out);
+    write_change("thread stacks", part_change(grow, GROW_STACKS), out);
+    write_change("program data", part_change(grow, GROW_DATA), out);
     write_change("files", END_CHANGE(grow, file), out);
     write_change("shared memory", END_CHANGE(grow, shared), out);
     write_change("swap", END_CHANGE(grow, swap), out);
@@ -220,6 +252,51 @@ static void write_rss(const struct grow_view *view, FILE *out)
                  grow_bytes(grow, (double)grow->pages.huge_now - (double)grow->pages.huge_first),
                  out);
     fputc('\n', out);
+}
+
+/* In the order of enum grow_kind. */
+static const struct {
+    const char *name, *words;
+    size_t notable; /* pages */
+} kinds[] = {
+    [GROW_JEMALLOC] = {"jemalloc", "jemalloc's heap", NOTABLE_PAGES},
+    [GROW_LIBC] = {"libc", "heap of the C library", NOTABLE_PAGES},
+    [GROW_PYMALLOC] = {"pymalloc", "pools of Python objects", NOTABLE_PAGES},
+    [GROW_MAPPED] = {"mappings", "anonymous mappings", NOTABLE_PAGES},
+    [GROW_STACKS] = {"stacks", "thread stacks", NOTABLE_PAGES},
+    [GROW_DATA] = {"data", "program data", NOTABLE_PAGES},
+    [GROW_SHARED] = {"shared", "shared memory", NOTABLE_PAGES},
+    [GROW_HUGE] = {"huge", "mapped huge pages", NOTABLE_PAGES},
+    [GROW_FILES] = {"files", "pages of files", NOTABLE_FILE_PAGES},
+};
+_Static_assert(ARRAY_LEN(kinds) == GROW_KINDS, "a row for each kind");
+
+const char *grow_kind_name(enum grow_kind kind)
+{
+    return kinds[kind].name;
+}
+
+const char *grow_kind_words(enum grow_kind kind)
+{
+    return kinds[kind].words;
+}
+
+/* "anonymous mappings: +60 MiB; first touched by: 98 % map_more (x.c:9)" */
+static void write_kinds(const struct grow_view *view, FILE *out)
+{
+    const struct grow *grow = view->grow;
+    char text[UNITS_TEXT];
+
+    for (enum grow_kind kind = 0; kind < GROW_KINDS; kind++) {
+        struct grow_rows rows;
+        if (part_change(grow, kind) < grow_bytes(grow, (double)kinds[kind].notable))
+            continue;
+        fprintf(out, "%s: %s", kinds[kind].words, units_change(part_change(grow, kind), text));
+        if (grow_rows_make(&rows, grow, view->samples, kind, GROW_ROWS_BY_CALL) && rows.count)
+            write_toucher_names(view, &rows, out);
+        grow_rows_free(&rows);
+        fputc('\n', out);
+    }
 }
 
 /* How the gained pages are divided. */
@@ -327,6 +404,17 @@ static void write_threads_missed(const struct page_fault_lack *lack, FILE *out)
                 lack->cpus_denied ? "; as root, or with CAP_PERFMON, it observes all" : "");
 }
 
+static void write_unsure_kinds(const struct grow *grow, FILE *out)
+{
+    if (grow->stacks_unsure)
+        fputs("thread stacks: some count as heap: the time limit (--timeout) was over\n", out);
+    if (grow->owners.jemalloc)
+        fputs("jemalloc's heap is not known apart: it counts as anonymous mappings\n", out);
+    if (grow->owners.pymalloc)
+        fputs("pools of Python objects: some count as anonymous mappings: there are too many\n",
+              out);
+}
+
 /* What was not seen, or not whole. */
 static void write_lacks(const struct grow_view *view, FILE *out)
 {
@@ -360,8 +448,7 @@ static void write_lacks(const struct grow_view *view, FILE *out)
     if (grow->pages.unread)
         fprintf(out, "not seen: pages in %s of address space\n",
                 units_bytes((double)grow->pages.unread, text));
-    if (grow->stacks_unsure)
-        fputs("thread stacks: some count as heap: the time limit (--timeout) was over\n", out);
+    write_unsure_kinds(grow, out);
     write_walks(grow, out);
 }
 
@@ -379,6 +466,9 @@ static void write_grow_calls(const struct grow_view *view, const struct grow_row
     }
     if (text.left_out)
         fprintf(out, ", %u more", text.left_out);
+    if (row->stacks > 1)
+        fprintf(out, "; and %zu more stack%s of this function", row->stacks - 1,
+                row->stacks == 2 ? "" : "s");
     fputc('\n', out);
 }
 
@@ -399,9 +489,8 @@ static void write_grow_row(const struct grow_view *view, const struct grow_row *
         fputs("\033[0m", out);
 }
 
-static void write_table(const struct grow_view *view, FILE *out)
+static void write_row_list(const struct grow_view *view, const struct grow_rows *rows, FILE *out)
 {
-    const struct grow_rows *rows = view->rows;
     size_t shown = !view->limit || view->limit > rows->count ? rows->count : view->limit;
     int64_t rest = 0;
     bool unsure = false;
@@ -424,6 +513,16 @@ static void write_table(const struct grow_view *view, FILE *out)
         fputs("~: the growth is within its margin of error (+-, 95 %)\n", out);
 }
 
+/* The same function in other stacks is the same answer: one row. */
+static void write_table(const struct grow_view *view, FILE *out)
+{
+    struct grow_rows rows;
+
+    if (grow_rows_make(&rows, view->grow, view->samples, GROW_KINDS, GROW_ROWS_BY_CALL))
+        write_row_list(view, &rows, out);
+    grow_rows_free(&rows);
+}
+
 /* What the change consists of. */
 static void write_parts(const struct grow_view *view, FILE *out)
 {
@@ -432,6 +531,7 @@ static void write_parts(const struct grow_view *view, FILE *out)
 
     write_rss(view, lines);
     write_division(view, lines);
+    write_kinds(view, lines);
     write_object_growth(view, lines);
     write_lacks(view, lines);
     wrap_end(&wrap, 2, out);
@@ -470,12 +570,11 @@ static void json_growth_row(const struct grow_view *view, const struct grow_row 
 
 static void json_division(const struct grow *grow, struct json *json)
 {
-    static const char *const names[] = {
-        [GROW_HEAP] = "heap", [GROW_STACKS] = "stacks", [GROW_DATA] = "data"};
     const struct grow_sum *sum = &grow->sum;
 
-    for (enum grow_kind kind = GROW_HEAP; kind < GROW_KINDS; kind++)
-        json_rounded(json, names[kind], grow_bytes(grow, sum->kinds[kind]));
+    json_rounded(json, "heap", heap_change(grow));
+    json_rounded(json, "stacks", part_change(grow, GROW_STACKS));
+    json_rounded(json, "data", part_change(grow, GROW_DATA));
     json_rounded(json, "huge",
                  grow_bytes(grow, (double)grow->pages.huge_now - (double)grow->pages.huge_first));
     json_rounded(json, "net", grow_net(grow));
@@ -510,6 +609,53 @@ static void json_objects(const struct grow *grow, struct json *json)
     json_object_end(json);
 }
 
+static void json_part_stack(const struct grow_view *view, const struct grow_row *row,
+                            struct json *json)
+{
+    json_item_begin(json);
+    json_rounded(json, "low", fmax((double)row->bytes - row->error, 0));
+    json_rounded(json, "high", (double)row->bytes + row->error);
+    json_text(json, "evidence", "faults");
+    json_number(json, "stacks", row->stacks);
+    stack_json(json, "stack", view->samples, &view->samples->list[row->sample]);
+    json_item_end(json);
+}
+
+static void json_part(const struct grow_view *view, enum grow_kind kind, struct json *json)
+{
+    const struct grow *grow = view->grow;
+    const struct grow_part *part = &grow->sum.parts[kind];
+    struct grow_rows rows;
+
+    json_item_begin(json);
+    json_text(json, "kind", kinds[kind].name);
+    json_rounded(json, "before", grow_bytes(grow, (double)part->before));
+    json_rounded(json, "after", grow_bytes(grow, (double)part->now));
+    json_rounded(json, "bytes", part_change(grow, kind));
+    json_rounded(json, "by_stack", grow_bytes(grow, part->by_stack));
+    json_rounded(json, "in_flight", grow_bytes(grow, part->in_flight));
+    json_rounded(json, "without_sample", grow_bytes(grow, part->nobody));
+    json_number(json, "samples", part->samples);
+    json_list_begin(json, "stacks");
+    if (grow_rows_make(&rows, grow, view->samples, kind, GROW_ROWS_BY_CALL))
+        for (size_t i = 0; i < rows.count; i++)
+            json_part_stack(view, &rows.list[i], json);
+    grow_rows_free(&rows);
+    json_list_end(json);
+    json_item_end(json);
+}
+
+void grow_parts_json(const struct grow_view *view, struct json *json)
+{
+    json_list_begin(json, "parts");
+    for (enum grow_kind kind = 0; kind < GROW_KINDS; kind++)
+        if (view->grow->sum.parts[kind].before || view->grow->sum.parts[kind].now)
+            json_part(view, kind, json);
+    json_list_end(json);
+    json_bool(json, "jemalloc_apart", !view->grow->owners.jemalloc);
+    json_bool(json, "pymalloc_apart", !view->grow->owners.pymalloc);
+}
+
 static void json_lacks(const struct grow *grow, struct json *json)
 {
     json_number(json, "samples", grow->sites.seen);
@@ -542,6 +688,7 @@ void grow_json(const struct grow_view *view, struct json *json)
     json_division(grow, json);
     json_objects(grow, json);
     json_lacks(grow, json);
+    grow_parts_json(view, json);
     json_list_begin(json, "rows");
     for (size_t i = 0; i < view->rows->count; i++)
         json_growth_row(view, &view->rows->list[i], json);

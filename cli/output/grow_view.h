@@ -5,11 +5,11 @@
 #include "profile/views/display.h"
 #include "run/grow/grow.h"
 
-/* The stacks with the same functions of the program itself. */
+/* Stacks that are one row. */
 struct grow_row {
     uint64_t hash;
     uint32_t sample; /* the largest of them */
-    int64_t largest; /* its bytes */
+    size_t stacks;   /* their number */
     int64_t bytes;
     double error; /* two standard deviations */
 };
@@ -20,13 +20,22 @@ struct grow_rows {
     int64_t bytes; /* of all rows */
 };
 
-/* False: out of memory. grow_rows_free in every case. */
-bool grow_rows_make(struct grow_rows *rows, const struct grow *grow, const struct samples *samples);
+enum grow_rows_of {
+    GROW_ROWS_BY_STACK, /* a row has the stacks with the same functions of the program itself */
+    GROW_ROWS_BY_CALL,  /* those with the same innermost one */
+};
+
+/*
+ * Makes the rows of a kind; GROW_KINDS: of all kinds but files. False: out of memory.
+ * grow_rows_free in every case.
+ */
+bool grow_rows_make(struct grow_rows *rows, const struct grow *grow, const struct samples *samples,
+                    enum grow_kind kind, enum grow_rows_of of);
 void grow_rows_free(struct grow_rows *rows);
 
 struct grow_view {
     const struct grow *grow;
-    const struct grow_rows *rows;
+    const struct grow_rows *rows; /* by stack, of all kinds */
     const struct samples *samples;
     const struct target *target;
     size_t limit; /* of rows; 0: all */
@@ -36,5 +45,15 @@ struct grow_view {
 
 /* Prints what was found, at most limit rows; colors: with escape sequences. */
 void grow_print(const struct grow_view *view, FILE *out);
+/* Returns the name of a kind in JSON: "mappings"; and in words: "memory of mmap". */
+const char *grow_kind_name(enum grow_kind kind);
+const char *grow_kind_words(enum grow_kind kind);
+
+/*
+ * Adds "parts": of each kind with memory, the bytes at both ends and the stacks that
+ * touched what was gained.
+ */
+void grow_parts_json(const struct grow_view *view, struct json *json);
+
 /* Adds the members about the growth: all rows, whatever the limit is. */
 void grow_json(const struct grow_view *view, struct json *json);

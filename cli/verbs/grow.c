@@ -46,7 +46,7 @@ static bool print_growth(const struct samples *samples, const struct display *di
                                        verb->options->report.rows ? display->rows : ROWS_DEFAULT,
                                    .depth = display->depth,
                                    .colors = isatty(STDOUT_FILENO) != 0};
-    bool good = grow_rows_make(&rows, &verb->grow, samples);
+    bool good = grow_rows_make(&rows, &verb->grow, samples, GROW_KINDS, GROW_ROWS_BY_STACK);
 
     if (good && verb->options->json)
         print_grow_json(verb, &view);

@@ -52,11 +52,10 @@ static bool is_go(const struct modules *modules, const struct target *target, st
             section_named(&sections, ".data.rel.ro.gopclntab", &found));
 }
 
-unsigned heap_kinds_find(const struct modules *modules, const struct target *target,
-                         struct memory *memory)
+unsigned heap_kinds_of_modules(const struct modules *modules)
 {
     const unsigned libc = 1u << HEAP_GLIBC | 1u << HEAP_MUSL;
-    unsigned kinds = is_go(modules, target, memory) ? 1u << HEAP_GO : 0;
+    unsigned kinds = 0;
 
     for (size_t i = 0; i < modules->count; i++)
         for (size_t j = 0; j < ARRAY_LEN(files); j++)
@@ -65,4 +64,10 @@ unsigned heap_kinds_find(const struct modules *modules, const struct target *tar
     if (kinds & (1u << HEAP_TCMALLOC | 1u << HEAP_MIMALLOC))
         kinds &= ~libc;
     return kinds;
+}
+
+unsigned heap_kinds_find(const struct modules *modules, const struct target *target,
+                         struct memory *memory)
+{
+    return heap_kinds_of_modules(modules) | (is_go(modules, target, memory) ? 1u << HEAP_GO : 0);
 }

@@ -19,6 +19,8 @@ enum heap_kind {
     HEAP_KINDS,
 };
 
+/* Returns a bit 1 << kind for each that the names of files show: without Go. */
+unsigned heap_kinds_of_modules(const struct modules *modules);
 /*
  * Returns a bit 1 << kind for each. The C library counts only if no library replaces its
  * allocator. Opens the program's file, to find the tables of Go in it.

@@ -1,7 +1,6 @@
 #include "run/grow/grow.h"
 #include "host/task.h"
 #include "run/faults.h"
-#include "run/grow/grow_profile.h"
 #include "run/interrupt.h"
 
 #include <math.h>
@@ -46,6 +45,8 @@ void grow_free(struct grow *grow)
     grow_pages_close(&grow->pages);
     grow_sites_free(&grow->sites);
     capture_free(&grow->capture);
+    free(grow->stacks.list);
+    grow->stacks = (struct grow_stacks){NULL, 0};
 }
 
 double grow_bytes(const struct grow *grow, double pages)
@@ -74,20 +75,23 @@ double grow_net(const struct grow *grow)
  * The samples that the growth by stack should have. If it has more, some are of pages
  * that were given back and touched again by another stack, of which no sample was taken.
  */
-static double true_samples(const struct grow *grow)
+static double true_samples(const struct grow *grow, size_t samples, double pages)
 {
     const struct grow_sites *sites = &grow->sites;
     double each = sites->seen ? sites->weight / (double)sites->seen : 1;
 
-    return fmin((double)grow->sum.samples, grow->sum.by_stack / fmax(each, 1));
+    return fmin((double)samples, pages / fmax(each, 1));
 }
 
 /* The error of a share p of n samples is sqrt(p (1 - p) / n); of all or none of them, about 1 / n.
  */
-double grow_error(const struct grow *grow, double bytes)
+double grow_error(const struct grow *grow, enum grow_kind kind, double bytes)
 {
-    double whole = grow_bytes(grow, grow->sum.by_stack), samples = true_samples(grow),
-           share = whole > 0 ? fmin(fabs(bytes) / whole, 1) : 0;
+    const struct grow_sum *sum = &grow->sum;
+    bool all = kind == GROW_KINDS;
+    double pages = all ? sum->by_stack : sum->parts[kind].by_stack,
+           samples = true_samples(grow, all ? sum->samples : sum->parts[kind].samples, pages),
+           whole = grow_bytes(grow, pages), share = whole > 0 ? fmin(fabs(bytes) / whole, 1) : 0;
 
     if (samples <= 0)
         return fabs(bytes);
@@ -137,7 +141,8 @@ static void take_fault(void *ctx, const struct page_fault *fault)
     size_t depth = walks ? walk_fault(grow, fault, calls) : 0;
 
     grow->unwalked += !walks;
-    grow_sites_add(&grow->sites, &grow->pages, &sample, fault->tid, calls, depth);
+    grow_sites_add(&grow->sites, &grow->pages, &sample, fault->tid,
+                   walk_stack_pointer(&fault->state), calls, depth);
 }
 
 /* ---- looks ---- */
@@ -270,7 +275,7 @@ static fault_code begin_pages(struct grow *grow, struct fault *fault)
     return FAULT_NONE;
 }
 
-static fault_code begin_samples(struct grow *grow, struct fault *fault)
+static fault_code begin_faults(struct grow *grow, struct fault *fault)
 {
     struct growing *growing = &grow->growing;
     const struct page_fault_request request = {
@@ -291,6 +296,17 @@ static fault_code begin_samples(struct grow *grow, struct fault *fault)
     return FAULT_NONE;
 }
 
+static fault_code keep_first_mappings(struct grow *grow, struct fault *fault)
+{
+    struct growing *growing = &grow->growing;
+
+    grow->stacks_unsure =
+        !grow_pages_mark_stacks(&grow->pages, &growing->attachment->target, &growing->limit);
+    return grow_pages_keep_former(&grow->pages)
+               ? FAULT_NONE
+               : fault_set(fault, FAULT_INTERNAL, ENOMEM, "look", "the mappings");
+}
+
 /* The sampling comes first: a page that is touched after the first look is seen. */
 static fault_code begin_growing(struct grow *grow, struct fault *fault)
 {
@@ -305,13 +321,13 @@ static fault_code begin_growing(struct grow *grow, struct fault *fault)
         object_look_take(&grow->objects_before, attachment, &growing->limit);
     rc = check_begin(grow, fault);
     if (rc == FAULT_NONE && grow->refused.code == FAULT_NONE)
-        rc = begin_samples(grow, fault);
+        rc = begin_faults(grow, fault);
     growing->began = clock_now();
     if (rc == FAULT_NONE)
         rc = look_and_keep(grow, fault);
     read_grow_end(grow, &grow->before);
     grow->after = grow->before;
-    return rc;
+    return rc == FAULT_NONE ? keep_first_mappings(grow, fault) : rc;
 }
 
 fault_code grow_begin(struct grow *grow, struct attachment *attachment, struct fault *fault)
@@ -371,6 +387,19 @@ fault_code grow_step(struct grow *grow, uint64_t until_ns, struct fault *fault)
  * The samples of the last moment are in the buffers of the kernel. The Ctrl-C that has ended the
  * sampling is not one of this part.
  */
+static fault_code find_kinds(struct grow *grow, struct fault *fault)
+{
+    struct growing *growing = &grow->growing;
+    struct attachment *attachment = growing->attachment;
+
+    grow->stacks_unsure |=
+        !grow_pages_mark_stacks(&grow->pages, &attachment->target, &growing->limit);
+    grow_pages_recall_stacks(&grow->pages);
+    for (size_t i = 0; i < grow->sites.count; i++) /* those of threads that run now, too */
+        grow_pages_mark_stack(&grow->pages, grow->sites.list[i].sp);
+    return grow_kinds_find(&grow->owners, &grow->pages, attachment, &growing->limit, fault);
+}
+
 static fault_code look_last(struct grow *grow, struct fault *fault)
 {
     struct growing *growing = &grow->growing;
@@ -381,12 +410,16 @@ static fault_code look_last(struct grow *grow, struct fault *fault)
     rc = look_and_keep(grow, fault);
     if (rc == FAULT_NONE)
         rc = take_faults(grow, 0, fault);
-    if (rc == FAULT_NONE)
-        grow->stacks_unsure =
-            !grow_pages_mark_stacks(&grow->pages, &attachment->target, &growing->limit);
+    if (rc == FAULT_NONE && grow->blind.code == FAULT_NONE)
+        rc = find_kinds(grow, fault);
     if (rc == FAULT_NONE && grow->objects_before.known)
         object_look_take(&grow->objects_after, attachment, &growing->limit);
     return rc;
+}
+
+static uint64_t pages_of(const struct grow *grow, uint64_t bytes)
+{
+    return bytes / grow->pages.map.page;
 }
 
 static fault_code make_growth(struct grow *grow, struct fault *fault)
@@ -398,8 +431,11 @@ static fault_code make_growth(struct grow *grow, struct fault *fault)
 
     if (!grow_sites_share(&grow->sites, &grow->pages, grow->lack.counted, &grow->sum))
         return fault_set(fault, FAULT_INTERNAL, ENOMEM, "share out", "the pages");
+    grow_sites_share_files(&grow->sites, pages_of(grow, grow->before.usage.file),
+                           pages_of(grow, grow->after.usage.file), &grow->sum);
     capture->text.limit = sink_affordable(&attachment->proc, PROFILE_LIMIT);
-    rc = grow_profile_make(&grow->sites, &grow->pages, &attachment->target, &capture->text, fault);
+    rc = grow_profile_make(&grow->sites, &grow->pages, &attachment->target, &capture->text,
+                           &grow->stacks, fault);
     clock_gettime(CLOCK_REALTIME, &now);
     capture->time_ns = (uint64_t)now.tv_sec * SECOND_NS + (uint64_t)now.tv_nsec;
     capture->bytes = capture->text.len;

@@ -9,6 +9,8 @@
 #include "perf/walk.h"
 #include "run/attachment.h"
 #include "run/capture.h"
+#include "run/grow/grow_kinds.h"
+#include "run/grow/grow_profile.h"
 #include "run/grow/grow_sites.h"
 #include "run/grow/object_growth.h"
 
@@ -40,7 +42,9 @@ struct grow {
     struct grow_request request;
     struct grow_pages pages;
     struct grow_sites sites;
-    struct grow_sum sum; /* after the end */
+    struct grow_sum sum;       /* after the end */
+    struct grow_owners owners; /* what could not be told apart */
+    struct grow_stacks stacks; /* of the profile */
     struct grow_end before, after;
     struct page_fault_lack lack;
     struct object_look objects_before, objects_after; /* unknown: no jemalloc, for instance */
@@ -100,7 +104,8 @@ double grow_rss(const struct grow *grow);
  */
 double grow_net(const struct grow *grow);
 /*
- * Returns two standard deviations of a part of the growth by stack, bytes: the sum is
- * exact, and its shares rest on a number of samples.
+ * Returns two standard deviations of a stack's share of the growth of a kind, bytes: the sum
+ * is exact, and its shares rest on a number of samples. GROW_KINDS: of the memory of the
+ * process alone.
  */
-double grow_error(const struct grow *grow, double bytes);
+double grow_error(const struct grow *grow, enum grow_kind kind, double bytes);

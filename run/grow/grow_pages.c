@@ -1,6 +1,8 @@
 #include "run/grow/grow_pages.h"
 #include "base/list.h"
+#include "base/search.h"
 #include "elf/modules.h"
+#include "host/resident.h"
 #include "host/task.h"
 #include "run/faults.h"
 
@@ -24,11 +26,17 @@ static enum grow_kind kind_of_map(const struct map_entry *entry)
 {
     const struct cursor path = cursor_of(entry->path, entry->path_len);
 
-    if ((entry->prot & MAP_SHARED_) || is_special(entry))
-        return GROW_SHARED;
+    if (is_special(entry))
+        return GROW_FILES;
+    if (cursor_begins(path, "/anon_hugepage") || cursor_begins(path, "/memfd:hugetlb"))
+        return GROW_HUGE;
+    if (entry->prot & MAP_SHARED_ || cursor_begins(path, "[anon_shmem:"))
+        return resident_is_shared(path) ? GROW_SHARED : GROW_FILES;
     if (cursor_is(path, "[stack]"))
         return GROW_STACKS;
-    return entry->inode ? GROW_DATA : GROW_HEAP;
+    if (cursor_is(path, "[heap]"))
+        return GROW_LIBC;
+    return entry->inode ? GROW_DATA : GROW_MAPPED;
 }
 
 static bool add_range(struct grow_pages *pages, const struct map_entry *entry)
@@ -69,26 +77,50 @@ static fault_code load_ranges(struct grow_pages *pages, const struct target *tar
     return FAULT_NONE;
 }
 
+static const struct grow_range *find_range(const struct grow_range *list, size_t count,
+                                           remote_addr addr)
+{
+    size_t low = SEARCH_FIRST(i, count, addr < list[i].end);
+
+    return low < count && list[low].start <= addr ? &list[low] : NULL;
+}
+
 const struct grow_range *grow_pages_range(const struct grow_pages *pages, remote_addr addr)
 {
-    size_t low = 0, high = pages->range_count;
+    return find_range(pages->ranges, pages->range_count, addr);
+}
 
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        if (pages->ranges[middle].end <= addr)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    if (low < pages->range_count && pages->ranges[low].start <= addr)
-        return &pages->ranges[low];
-    return NULL;
+enum grow_kind grow_pages_kind(const struct grow_pages *pages, remote_addr addr)
+{
+    const struct grow_range *range = grow_pages_range(pages, addr);
+
+    if (!range)
+        range = find_range(pages->former, pages->former_count, addr);
+    return range ? range->kind : GROW_MAPPED;
+}
+
+bool grow_pages_keep_former(struct grow_pages *pages)
+{
+    free(pages->former);
+    pages->former = calloc(pages->range_count + 1, sizeof *pages->former);
+    pages->former_count = pages->former ? pages->range_count : 0;
+    if (pages->former_count)
+        memcpy(pages->former, pages->ranges, pages->range_count * sizeof *pages->former);
+    return pages->former != NULL;
 }
 
 /* As host/resident.c: a stack lies above guard pages, the heap of a Go program does not. */
 static bool lies_on_guard(const struct grow_pages *pages, const struct grow_range *range)
 {
     return range > pages->ranges && range[-1].guard && range[-1].end == range->start;
+}
+
+void grow_pages_mark_stack(struct grow_pages *pages, remote_addr sp)
+{
+    const struct grow_range *range = grow_pages_range(pages, sp);
+
+    if (range && range->kind == GROW_MAPPED && lies_on_guard(pages, range))
+        pages->ranges[range - pages->ranges].kind = GROW_STACKS;
 }
 
 bool grow_pages_mark_stacks(struct grow_pages *pages, const struct target *target,
@@ -103,14 +135,78 @@ bool grow_pages_mark_stacks(struct grow_pages *pages, const struct target *targe
             struct proc_syscall asleep;
             ssize_t n = procfs_read(target->proc, text, sizeof text, "%d/task/%d/syscall",
                                     (int)target->pid, (int)tid);
-            if (n <= 0 || !parse_syscall(text, (size_t)n, &asleep) || !asleep.asleep)
-                continue;
-            const struct grow_range *range = grow_pages_range(pages, asleep.sp);
-            if (range && range->kind == GROW_HEAP && lies_on_guard(pages, range))
-                pages->ranges[range - pages->ranges].kind = GROW_STACKS;
+            if (n > 0 && parse_syscall(text, (size_t)n, &asleep) && asleep.asleep)
+                grow_pages_mark_stack(pages, asleep.sp);
         }
     task_dir_close(&dir);
     return tid == 0;
+}
+
+/* A thread may be running at the last look, and its stack be known only from the first one. */
+void grow_pages_recall_stacks(struct grow_pages *pages)
+{
+    for (size_t i = 0; i < pages->former_count; i++) {
+        const struct grow_range *was = &pages->former[i];
+        const struct grow_range *is = grow_pages_range(pages, was->end - 1);
+        if (was->kind == GROW_STACKS && is && is->kind == GROW_MAPPED && is->end == was->end &&
+            lies_on_guard(pages, is))
+            pages->ranges[is - pages->ranges].kind = GROW_STACKS;
+    }
+}
+
+/* ---- parts of mappings ---- */
+
+struct splitting {
+    struct grow_range *list;
+    size_t count, capacity;
+};
+
+static bool put_part(struct splitting *out, const struct grow_range *range, remote_addr start,
+                     remote_addr end, enum grow_kind kind)
+{
+    if (start >= end)
+        return true;
+    if (!LIST_GROW(out->list, out->capacity, out->count))
+        return false;
+    out->list[out->count++] = (struct grow_range){start, end, kind, range->guard};
+    return true;
+}
+
+static bool split_range(struct splitting *out, const struct grow_range *range,
+                        const struct grow_range *parts, size_t count, size_t *at)
+{
+    bool splits = range->kind == GROW_MAPPED || range->kind == GROW_LIBC, good = true;
+    remote_addr start = range->start;
+
+    while (*at < count && parts[*at].end <= start)
+        ++*at;
+    for (size_t i = *at; splits && good && i < count && parts[i].start < range->end; i++) {
+        remote_addr from = parts[i].start > start ? parts[i].start : start,
+                    end = parts[i].end < range->end ? parts[i].end : range->end;
+        good = put_part(out, range, start, from, range->kind) &&
+               put_part(out, range, from, end, parts[i].kind);
+        start = end;
+    }
+    return good && put_part(out, range, start, range->end, range->kind);
+}
+
+bool grow_pages_split(struct grow_pages *pages, const struct grow_range *parts, size_t count)
+{
+    struct splitting out = {.list = NULL};
+    bool good = true;
+    size_t at = 0;
+
+    for (size_t i = 0; i < pages->range_count && good; i++)
+        good = split_range(&out, &pages->ranges[i], parts, count, &at);
+    if (!good) {
+        free(out.list);
+        return false;
+    }
+    free(pages->ranges);
+    pages->ranges = out.list;
+    pages->range_count = out.count;
+    pages->range_capacity = out.capacity;
+    return true;
 }
 
 /* ---- pieces ---- */
@@ -178,7 +274,8 @@ static bool see_piece(void *ctx, const struct pagemap_piece *seen)
         return false;
     }
     piece->look = pages->looks;
-    pages->huge_now += seen->huge;
+    if (!pages->map.files)
+        pages->huge_now += seen->huge;
     for (size_t i = 0; i < PAGEMAP_WORDS; i++) {
         uint64_t there = seen->resident[i] | seen->swapped[i], before = piece->now[i];
         pages->swap_now += (uint64_t)__builtin_popcountll(seen->swapped[i]);
@@ -198,6 +295,19 @@ static int pieces_in_order(const void *a, const void *b)
     return x->start < y->start ? -1 : x->start > y->start;
 }
 
+/* Pages of the process alone. Few words are of two kinds. */
+static uint64_t lost_of_word(const struct grow_pages *pages, const struct grow_piece *piece,
+                             size_t word)
+{
+    const uint64_t lost = piece->first[word] & ~piece->now[word];
+    const remote_addr start = piece->start + word * 64 * pages->map.page;
+
+    if (!lost || !grow_kind_is_private(grow_pages_kind(
+                     pages, start + (uint64_t)__builtin_ctzll(lost) * pages->map.page)))
+        return 0;
+    return (uint64_t)__builtin_popcountll(lost);
+}
+
 /* Pieces that the look has not come to have no pages any more. */
 static void settle_pieces(struct grow_pages *pages)
 {
@@ -209,8 +319,7 @@ static void settle_pieces(struct grow_pages *pages)
         if (piece->look != pages->looks)
             memset(piece->now, 0, sizeof piece->now);
         for (size_t word = 0; word < PAGEMAP_WORDS; word++)
-            pages->lost[pages->looks] +=
-                (uint64_t)__builtin_popcountll(piece->first[word] & ~piece->now[word]);
+            pages->lost[pages->looks] += lost_of_word(pages, piece, word);
     }
     pages->sorted = pages->count;
 }
@@ -224,13 +333,14 @@ static int visit_ranges(struct grow_pages *pages)
     for (size_t i = 0; i < pages->range_count && !err; i++) {
         const struct grow_range *range = &pages->ranges[i];
         uint64_t bytes = range->end - range->start;
-        if (range->kind == GROW_SHARED)
+        if (range->kind == GROW_FILES)
             continue;
         if (!pages->map.scans && bytes > READ_MOST - read) {
             pages->unread += bytes;
             continue;
         }
         read += bytes;
+        pages->map.files = !grow_kind_is_private(range->kind);
         err = pagemap_visit(&pages->map, range->start, range->end, see_piece, pages);
     }
     return err == -ECANCELED ? 0 : err;
@@ -260,11 +370,12 @@ void grow_pages_close(struct grow_pages *pages)
         free(pages->list[i].born);
     free(pages->list);
     free(pages->ranges);
+    free(pages->former);
     free(pages->maps);
     pages->list = NULL;
-    pages->ranges = NULL;
+    pages->ranges = pages->former = NULL;
     pages->maps = NULL;
-    pages->count = pages->range_count = 0;
+    pages->count = pages->range_count = pages->former_count = 0;
 }
 
 /* Without memory, a process shows no pages: that is not what it has given back. */

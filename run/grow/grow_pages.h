@@ -1,7 +1,7 @@
 /*
- * The anonymous pages of a process over a time: which were there at the first look,
- * which are there now, and since which look each of the others has been there
- * without a break. Swapped pages are there, too.
+ * The pages of a process over a time, but for those of files: which were there at the first
+ * look, which are there now, and since which look each of the others has been there
+ * without a break. Swapped pages are there, too, unless they are of shared memory.
  */
 #pragma once
 
@@ -14,14 +14,24 @@ enum {
     GROW_PIECES_MAX = 4 << 20, /* with pages of 4 KiB: of 8 TiB in memory */
 };
 
-/* What a mapping is, as far as anonymous pages in it are concerned. */
+/* Whose memory a page is. Those before GROW_SHARED are of the process alone. */
 enum grow_kind {
-    GROW_HEAP,   /* brk, or anonymous: what allocators give to the program */
-    GROW_STACKS, /* of threads */
-    GROW_DATA,   /* written pages of private files: variables of programs and libraries */
+    GROW_JEMALLOC, /* in its extents, also free ones */
+    GROW_LIBC,     /* of the C library's allocator: [heap], and glibc's arenas */
+    GROW_PYMALLOC, /* pools of CPython's allocator */
+    GROW_MAPPED,   /* other anonymous mappings: by mmap(2), or of other allocators */
+    GROW_STACKS,   /* of threads */
+    GROW_DATA,     /* written pages of private files: variables of programs and libraries */
+    GROW_SHARED,   /* shared memory: memfd_create(2), /dev/shm, System V */
+    GROW_HUGE,     /* mappings of huge pages (hugetlbfs), which the RSS does not count */
+    GROW_FILES,    /* pages of files: their number is known, not which they are */
     GROW_KINDS,
-    GROW_SHARED = GROW_KINDS, /* has no anonymous pages */
 };
+
+static inline bool grow_kind_is_private(enum grow_kind kind)
+{
+    return kind < GROW_SHARED;
+}
 
 struct grow_range {
     remote_addr start, end;
@@ -43,6 +53,8 @@ struct grow_pages {
     size_t sorted;             /* during a look: the pieces that were there before it */
     struct grow_range *ranges; /* the mappings at the last look, in the order of addresses */
     size_t range_count, range_capacity;
+    struct grow_range *former; /* at the first look: for pages whose mapping is gone */
+    size_t former_count;
     char *maps; /* text of the last look */
     size_t maps_len;
     unsigned looks;                    /* so far */
@@ -76,7 +88,20 @@ fault_code grow_pages_look(struct grow_pages *pages, const struct target *target
  */
 bool grow_pages_mark_stacks(struct grow_pages *pages, const struct target *target,
                             const struct deadline *deadline);
+/* Marks the mapping that contains a thread's stack pointer. */
+void grow_pages_mark_stack(struct grow_pages *pages, remote_addr sp);
+/* Keeps the mappings as those of the first look. After the last one, stacks stay stacks. */
+bool grow_pages_keep_former(struct grow_pages *pages);
+void grow_pages_recall_stacks(struct grow_pages *pages);
+/*
+ * Splits mappings where memory of an allocator begins and ends: those parts of GROW_MAPPED and
+ * GROW_LIBC get the kinds of `parts`, which are in the order of addresses and do not overlap.
+ * False: out of memory.
+ */
+bool grow_pages_split(struct grow_pages *pages, const struct grow_range *parts, size_t count);
 
+/* Returns the kind of a page, as of the last look that found it mapped. */
+enum grow_kind grow_pages_kind(const struct grow_pages *pages, remote_addr addr);
 /* Returns the mapping that contains addr, or NULL. */
 const struct grow_range *grow_pages_range(const struct grow_pages *pages, remote_addr addr);
 /* Returns the piece of addr, or NULL. */

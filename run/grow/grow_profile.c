@@ -9,7 +9,8 @@
 struct writing {
     const struct grow_sites *sites;
     const struct grow_site **order; /* the sites of a stack are together */
-    uint64_t page;                  /* bytes */
+    struct grow_stacks *stacks;
+    uint64_t page; /* bytes */
     FILE *out;
 };
 
@@ -87,6 +88,16 @@ static void write_site_calls(const struct writing *writing, const struct grow_si
         fprintf(writing->out, " 0x%" PRIx64, writing->sites->calls[site->first + i] + (i == 0));
 }
 
+/* Sums up the sites of a stack. */
+static void put_stack_growth(const struct writing *writing, size_t first, size_t count)
+{
+    struct grow_stack *stack = &writing->stacks->list[writing->stacks->count++];
+
+    for (size_t i = first; i < first + count; i++)
+        for (enum grow_kind kind = 0; kind < GROW_KINDS; kind++)
+            stack->growth[kind] += grow_site_part(writing->order[i], kind);
+}
+
 static void write_all_sites(const struct writing *writing)
 {
     const struct grow_sites *sites = writing->sites;
@@ -97,6 +108,7 @@ static void write_all_sites(const struct writing *writing)
         for (n = 1; i + n < sites->count &&
                     !compare_calls(sites, writing->order[i], writing->order[i + n]);)
             n++;
+        put_stack_growth(writing, i, n);
         write_site_calls(writing, writing->order[i]);
         fputs("\n  t*: ", writing->out);
         write_site_pages(writing, i, n);
@@ -112,6 +124,7 @@ struct growth_text {
     const struct grow_sites *sites;
     const struct grow_pages *pages;
     const struct target *target;
+    struct grow_stacks *stacks;
 };
 
 static bool write_growth_profile(const void *ctx, FILE *out)
@@ -120,9 +133,11 @@ static bool write_growth_profile(const void *ctx, FILE *out)
     const struct grow_sites *sites = text->sites;
     const struct grow_pages *pages = text->pages;
     AUTO_FREE const struct grow_site **order = calloc(sites->count + 1, sizeof *order);
-    const struct writing writing = {sites, order, pages->map.page, out};
+    const struct writing writing = {sites, order, text->stacks, pages->map.page, out};
 
-    if (!order)
+    free(text->stacks->list); /* the text may be written again */
+    *text->stacks = (struct grow_stacks){calloc(sites->count + 1, sizeof *text->stacks->list), 0};
+    if (!order || !text->stacks->list)
         return false;
     for (size_t i = 0; i < sites->count; i++)
         order[i] = &sites->list[i];
@@ -137,9 +152,10 @@ static bool write_growth_profile(const void *ctx, FILE *out)
 }
 
 fault_code grow_profile_make(const struct grow_sites *sites, const struct grow_pages *pages,
-                             const struct target *target, struct sink *sink, struct fault *fault)
+                             const struct target *target, struct sink *sink,
+                             struct grow_stacks *stacks, struct fault *fault)
 {
-    const struct growth_text text = {sites, pages, target};
+    const struct growth_text text = {sites, pages, target, stacks};
 
     return sink_print(sink, write_growth_profile, &text, "report", "the profile", fault);
 }

@@ -73,9 +73,15 @@ static uint32_t put_grow_site(struct grow_sites *sites, const struct site_key *k
 
 /* ---- samples ---- */
 
+static void add_file_fault(struct grow_sites *sites, struct grow_site *site, double weight)
+{
+    site->file_faults += weight;
+    sites->file_samples++;
+}
+
 void grow_sites_add(struct grow_sites *sites, const struct grow_pages *pages,
-                    const struct grow_sample *sample, pid_t tid, const remote_addr *calls,
-                    size_t depth)
+                    const struct grow_sample *sample, pid_t tid, remote_addr sp,
+                    const remote_addr *calls, size_t depth)
 {
     const struct grow_range *range = grow_pages_range(pages, sample->page);
     const struct site_key key = {tid, calls, depth};
@@ -84,11 +90,14 @@ void grow_sites_add(struct grow_sites *sites, const struct grow_pages *pages,
 
     sites->seen++;
     sites->weight += sample->weight;
-    if (range && range->kind == GROW_SHARED) {
+    site = put_grow_site(sites, &key);
+    if (site != TABLE_NONE)
+        sites->list[site].sp = sp;
+    if (range && range->kind == GROW_FILES && site != TABLE_NONE) {
         sites->other += sample->weight;
+        add_file_fault(sites, &sites->list[site], sample->weight);
         return;
     }
-    site = put_grow_site(sites, &key);
     if (site == TABLE_NONE || sites->sample_count >= GROW_SAMPLES_MAX ||
         !LIST_GROW(sites->samples, sites->sample_capacity, sites->sample_count)) {
         sites->dropped++;
@@ -134,6 +143,25 @@ static bool is_newer(const struct grow_pages *pages, const struct grow_sample *s
     return !pages->looks || sample->time_ns >= pages->began_ns[pages->looks - 1];
 }
 
+/*
+ * Of a page that is not there any more, or was touched again. In the mapping of a file it was
+ * one of the file, and of a mapping that was new at the sample this is known only now.
+ */
+static void drop_sample(struct grow_sites *sites, const struct grow_pages *pages,
+                        const struct grow_sample *sample, bool older)
+{
+    const struct grow_range *range = grow_pages_range(pages, sample->page);
+    struct grow_site *site = &sites->list[sample->site];
+
+    if (older || !range || (range->kind != GROW_DATA && range->kind != GROW_FILES))
+        return;
+    add_file_fault(sites, site, sample->weight);
+    if (range->kind == GROW_FILES && site->faults >= sample->weight) {
+        site->faults -= sample->weight;
+        sites->other += sample->weight;
+    }
+}
+
 static void thin_samples(struct grow_sites *sites, const struct grow_pages *pages, bool last)
 {
     remote_addr before = 1; /* no page */
@@ -147,6 +175,8 @@ static void thin_samples(struct grow_sites *sites, const struct grow_pages *page
         before = sample->page;
         if (!older && ((!last && is_newer(pages, sample)) || is_still_there(pages, sample)))
             sites->samples[kept++] = *sample;
+        else
+            drop_sample(sites, pages, sample, older);
     }
     sites->sample_count = kept;
 }
@@ -166,6 +196,7 @@ enum { SURPLUS = 2 }; /* weights are estimates: so many times the pages may be t
 struct owner {
     const struct grow_sample *sample;
     size_t range; /* index, or range_count: none */
+    enum grow_kind kind;
     enum group group;
 };
 
@@ -175,10 +206,10 @@ struct sharing {
     struct grow_sum *sum;
     struct owner *owners;
     size_t count;
-    uint64_t cut_ns;         /* pages that were born later are young */
-    double (*rest)[GROUPS];  /* by range: gained pages of pieces without a sample */
-    uint64_t gained[GROUPS]; /* of the piece at hand */
-    size_t first;            /* of its owners */
+    uint64_t cut_ns;                     /* pages that were born later are young */
+    double (*rest)[GROUPS];              /* by range: gained pages of pieces without a sample */
+    uint64_t gained[GROW_KINDS][GROUPS]; /* of the piece at hand */
+    size_t where[GROW_KINDS];            /* the range of some of them */
 };
 
 static size_t range_index(const struct grow_pages *pages, remote_addr addr)
@@ -196,19 +227,21 @@ static enum group page_group(const struct sharing *sharing, const struct grow_pi
     return sharing->pages->began_ns[born] > sharing->cut_ns ? YOUNG : STAYED;
 }
 
-static void add_share(struct sharing *sharing, const struct grow_sample *sample, enum group group,
+static void add_share(struct sharing *sharing, const struct owner *owner, enum group group,
                       double pages)
 {
-    struct grow_site *site = &sharing->sites->list[sample->site];
+    struct grow_site *site = &sharing->sites->list[owner->sample->site];
 
-    *(group == YOUNG ? &site->young : &site->stayed) += pages;
+    (group == YOUNG ? site->young : site->stayed)[owner->kind] += pages;
 }
 
-/* The latest sample first. */
+/* The latest sample of each kind and group first. */
 static int owners_in_order(const void *a, const void *b)
 {
     const struct owner *x = a, *y = b;
 
+    if (x->kind != y->kind)
+        return x->kind < y->kind ? -1 : 1;
     if (x->group != y->group)
         return x->group < y->group ? -1 : 1;
     return x->sample->time_ns > y->sample->time_ns ? -1 : x->sample->time_ns < y->sample->time_ns;
@@ -219,12 +252,15 @@ static int owners_in_order(const void *a, const void *b)
  * touches of about as many pages as there are, the latest ones; earlier touches were of
  * pages that were given back. Returns where the next group begins.
  */
-static size_t share_group(struct sharing *sharing, size_t from, size_t end, enum group group)
+static size_t share_group(struct sharing *sharing, size_t from, size_t end)
 {
-    double pages = (double)sharing->gained[group], weight = 0;
+    const enum grow_kind kind = sharing->owners[from].kind;
+    const enum group group = sharing->owners[from].group;
+    double pages = (double)sharing->gained[kind][group], weight = 0;
     size_t next = from, kept = 0;
 
-    while (next < end && sharing->owners[next].group == group) {
+    while (next < end && sharing->owners[next].group == group &&
+           sharing->owners[next].kind == kind) {
         if (weight < SURPLUS * pages) {
             weight += sharing->owners[next].sample->weight;
             kept++;
@@ -234,54 +270,68 @@ static size_t share_group(struct sharing *sharing, size_t from, size_t end, enum
     for (size_t i = from; i < from + kept; i++) {
         struct owner *owner = &sharing->owners[i];
         struct grow_site *site = &sharing->sites->list[owner->sample->site];
-        add_share(sharing, owner->sample, group, pages * owner->sample->weight / weight);
+        add_share(sharing, owner, group, pages * owner->sample->weight / weight);
         site->live += owner->sample->weight;
         site->samples++;
+        sharing->sum->parts[kind].samples++;
         sharing->owners[sharing->count++] = *owner;
     }
     if (kept)
-        sharing->gained[group] = 0;
+        sharing->gained[kind][group] = 0;
     return next;
 }
 
 /* The owners from sharing->count to end are those of the piece; keeps them one after another. */
-static void share_piece(struct sharing *sharing, const struct grow_piece *piece, size_t end)
+static void share_piece(struct sharing *sharing, size_t end)
 {
-    size_t from = sharing->count, range = range_index(sharing->pages, piece->start);
+    size_t from = sharing->count;
 
     if (end > from)
         qsort(sharing->owners + from, end - from, sizeof *sharing->owners, owners_in_order);
-    from = share_group(sharing, from, end, STAYED);
-    share_group(sharing, from, end, YOUNG);
-    for (size_t page = 0; range == sharing->pages->range_count && page < PAGEMAP_PIECE; page++)
-        if (grow_piece_gained(piece, page / 64) >> page % 64 & 1)
-            range = range_index(sharing->pages, piece->start + page * sharing->pages->map.page);
-    for (enum group group = STAYED; group < GROUPS; group++)
-        sharing->rest[range][group] += (double)sharing->gained[group];
+    while (from < end)
+        from = share_group(sharing, from, end);
+    for (enum grow_kind kind = 0; kind < GROW_KINDS; kind++)
+        for (enum group group = STAYED; group < GROUPS; group++)
+            sharing->rest[sharing->where[kind]][group] += (double)sharing->gained[kind][group];
 }
 
-/* Returns the kind of a page; of one that is unmapped, heap. */
-static enum grow_kind kind_at(const struct grow_pages *pages, remote_addr addr)
+/* Counts pages of a piece that are all of one kind; mask: those of the word. */
+static void count_kind(struct sharing *sharing, const struct grow_piece *piece, size_t word,
+                       uint64_t mask, enum grow_kind kind)
 {
-    const struct grow_range *range = grow_pages_range(pages, addr);
+    struct grow_part *part = &sharing->sum->parts[kind];
+    const uint64_t first = piece->first[word] & mask, now = piece->now[word] & mask;
 
-    return range && range->kind < GROW_KINDS ? range->kind : GROW_HEAP;
+    part->before += (uint64_t)__builtin_popcountll(first);
+    part->now += (uint64_t)__builtin_popcountll(now);
+    part->gained += (uint64_t)__builtin_popcountll(now & ~first);
+    part->lost += (uint64_t)__builtin_popcountll(first & ~now);
+    for (uint64_t left = now & ~first; left; left &= left - 1) {
+        size_t page = word * 64 + (size_t)__builtin_ctzll(left);
+        sharing->gained[kind][page_group(sharing, piece, page)]++;
+        sharing->where[kind] =
+            range_index(sharing->pages, piece->start + page * sharing->pages->map.page);
+    }
 }
 
 static void count_pages(struct sharing *sharing, const struct grow_piece *piece, size_t word)
 {
-    uint64_t gained = grow_piece_gained(piece, word), lost = piece->first[word] & ~piece->now[word];
     const struct grow_pages *pages = sharing->pages;
+    const remote_addr start = piece->start + word * 64 * pages->map.page,
+                      end = start + (uint64_t)64 * pages->map.page;
+    const struct grow_range *range = grow_pages_range(pages, start);
+    const uint64_t any = piece->first[word] | piece->now[word];
 
-    for (uint64_t left = gained | lost; left; left &= left - 1) {
-        size_t page = word * 64 + (size_t)__builtin_ctzll(left);
-        bool more = gained & left & -left;
-        enum grow_kind kind = kind_at(pages, piece->start + page * pages->map.page);
-        sharing->sum->kinds[kind] += more ? 1 : -1;
-        sharing->sum->gained += more;
-        sharing->sum->lost += !more;
-        if (more)
-            sharing->gained[page_group(sharing, piece, page)]++;
+    if (!any)
+        return;
+    if (range && range->end >= end) {
+        count_kind(sharing, piece, word, UINT64_MAX, range->kind);
+        return;
+    }
+    for (uint64_t left = any; left; left &= left - 1) {
+        unsigned page = (unsigned)__builtin_ctzll(left);
+        count_kind(sharing, piece, word, left & -left,
+                   grow_pages_kind(pages, start + (uint64_t)page * pages->map.page));
     }
 }
 
@@ -296,8 +346,9 @@ static size_t take_owners(struct sharing *sharing, const struct grow_piece *piec
     for (; *at < sites->sample_count && sites->samples[*at].page < end; (*at)++) {
         const struct grow_sample *sample = &sites->samples[*at];
         size_t page = (size_t)((sample->page - piece->start) / pages->map.page);
-        sharing->owners[count++] = (struct owner){sample, range_index(pages, sample->page),
-                                                  page_group(sharing, piece, page)};
+        sharing->owners[count++] =
+            (struct owner){sample, range_index(pages, sample->page),
+                           grow_pages_kind(pages, sample->page), page_group(sharing, piece, page)};
     }
     return count;
 }
@@ -311,14 +362,14 @@ static void share_pieces(struct sharing *sharing)
         memset(sharing->gained, 0, sizeof sharing->gained);
         for (size_t word = 0; word < PAGEMAP_WORDS; word++)
             count_pages(sharing, piece, word);
-        share_piece(sharing, piece, take_owners(sharing, piece, &at));
+        share_piece(sharing, take_owners(sharing, piece, &at));
     }
 }
 
 /* ---- the rest ---- */
 
 /* Ever larger neighbourhoods, whose samples share the pages of pieces without one. */
-enum nearness { SAME_GROUP, SAME_RANGE, SAME_KIND, ANYWHERE, NEARNESSES };
+enum nearness { SAME_GROUP, SAME_RANGE, SAME_KIND, NEARNESSES };
 
 static size_t bucket_of(const struct sharing *sharing, enum nearness nearness, size_t range,
                         enum group group)
@@ -330,10 +381,8 @@ static size_t bucket_of(const struct sharing *sharing, enum nearness nearness, s
         return GROUPS * range + group;
     case SAME_RANGE:
         return range;
-    case SAME_KIND:
-        return range < pages->range_count ? pages->ranges[range].kind : GROW_HEAP;
     default:
-        return 0;
+        return range < pages->range_count ? pages->ranges[range].kind : GROW_MAPPED;
     }
 }
 
@@ -371,7 +420,7 @@ static void spread(struct sharing *sharing, enum nearness nearness, double *weig
         const struct owner *owner = &sharing->owners[i];
         size_t bucket = bucket_of(sharing, nearness, owner->range, owner->group);
         for (enum group group = STAYED; group < GROUPS; group++)
-            add_share(sharing, owner->sample, group,
+            add_share(sharing, owner, group,
                       shared[bucket][group] * owner->sample->weight / weights[bucket]);
     }
 }
@@ -386,7 +435,8 @@ static bool spread_rest(struct sharing *sharing)
     for (enum nearness nearness = SAME_GROUP; nearness < NEARNESSES; nearness++)
         spread(sharing, nearness, weights, shared);
     for (size_t range = 0; range <= sharing->pages->range_count; range++)
-        sharing->sum->nobody += sharing->rest[range][STAYED] + sharing->rest[range][YOUNG];
+        sharing->sum->parts[bucket_of(sharing, SAME_KIND, range, STAYED)].nobody +=
+            sharing->rest[range][STAYED] + sharing->rest[range][YOUNG];
     return true;
 }
 
@@ -397,21 +447,44 @@ double grow_site_staying(const struct grow_site *site)
     return site->live < site->faults ? site->live / site->faults : 1;
 }
 
+double grow_site_part(const struct grow_site *site, enum grow_kind kind)
+{
+    return site->stayed[kind] + site->young[kind] * grow_site_staying(site);
+}
+
 double grow_site_growth(const struct grow_site *site)
 {
-    return site->stayed + site->young * grow_site_staying(site);
+    double growth = 0;
+
+    for (enum grow_kind kind = 0; kind < GROW_FILES; kind++)
+        growth += grow_site_part(site, kind);
+    return growth;
+}
+
+static void sum_site(const struct grow_site *site, struct grow_sum *sum)
+{
+    for (enum grow_kind kind = 0; kind < GROW_KINDS; kind++) {
+        struct grow_part *part = &sum->parts[kind];
+        double growth = grow_site_part(site, kind);
+        part->by_stack += growth;
+        part->in_flight += site->stayed[kind] + site->young[kind] - growth;
+    }
+    if (site->faults > site->live)
+        sum->again += site->faults - site->live;
 }
 
 static void sum_sites(const struct grow_sites *sites, struct grow_sum *sum)
 {
-    for (size_t i = 0; i < sites->count; i++) {
-        const struct grow_site *site = &sites->list[i];
-        double growth = grow_site_growth(site);
-        sum->by_stack += growth;
-        sum->in_flight += site->stayed + site->young - growth;
-        sum->samples += site->samples;
-        if (site->faults > site->live)
-            sum->again += site->faults - site->live;
+    for (size_t i = 0; i < sites->count; i++)
+        sum_site(&sites->list[i], sum);
+    for (enum grow_kind kind = 0; grow_kind_is_private(kind); kind++) {
+        const struct grow_part *part = &sum->parts[kind];
+        sum->gained += part->gained;
+        sum->lost += part->lost;
+        sum->by_stack += part->by_stack;
+        sum->in_flight += part->in_flight;
+        sum->nobody += part->nobody;
+        sum->samples += part->samples;
     }
 }
 
@@ -454,8 +527,10 @@ static void scale_sites(struct grow_sites *sites, uint64_t counted)
 {
     double scale = counted && sites->weight > 0 ? (double)counted / sites->weight : 1;
 
-    for (size_t i = 0; i < sites->count; i++)
+    for (size_t i = 0; i < sites->count; i++) {
         sites->list[i].faults *= scale;
+        sites->list[i].file_faults *= scale;
+    }
     for (size_t i = 0; i < sites->sample_count; i++)
         sites->samples[i].weight *= scale;
     sites->other *= scale;
@@ -477,4 +552,24 @@ bool grow_sites_share(struct grow_sites *sites, const struct grow_pages *pages, 
     sum_sites(sites, sum);
     count_late(pages, sum);
     return true;
+}
+
+/* A fault may bring several pages of a file into memory: only the shares are known. */
+void grow_sites_share_files(struct grow_sites *sites, uint64_t before, uint64_t now,
+                            struct grow_sum *sum)
+{
+    struct grow_part *part = &sum->parts[GROW_FILES];
+    double weight = 0;
+
+    *part = (struct grow_part){.before = before,
+                               .now = now,
+                               .gained = now > before ? now - before : 0,
+                               .lost = before > now ? before - now : 0};
+    for (size_t i = 0; i < sites->count; i++)
+        weight += sites->list[i].file_faults;
+    part->nobody = weight > 0 ? 0 : (double)part->gained;
+    part->by_stack = (double)part->gained - part->nobody;
+    part->samples = part->gained ? sites->file_samples : 0;
+    for (size_t i = 0; i < sites->count && weight > 0; i++)
+        sites->list[i].stayed[GROW_FILES] = part->by_stack * sites->list[i].file_faults / weight;
 }

@@ -6,9 +6,9 @@
  * share it out. A sample counts for a page as long as it is the latest one of it and
  * the page has been there since: pages that were given back and touched again belong
  * to who touched them last. In each piece of 2 MiB the gained pages are shared among its
- * samples, by their weights; the pages of pieces without a sample among the samples
- * of the same mapping. So a region that is freed and touched a million times counts
- * as the few pages that it holds at the end.
+ * samples, kind by kind, by their weights; the pages of pieces without a sample among the
+ * samples of the same mapping, else of the same kind. So a region that is freed and touched a
+ * million times counts as the few pages that it holds at the end.
  *
  * Pages of the last fifth of the time have not shown yet that they stay. Of them, each
  * stack is given the part that its pages stayed for so far; the rest is in flight.
@@ -28,11 +28,13 @@ enum {
 struct grow_site {
     uint32_t first, depth; /* range in calls */
     pid_t tid;
-    double faults;  /* pages touched, as the samples say */
-    double live;    /* of them: those that are still there */
-    double stayed;  /* gained pages, seen for a while */
-    double young;   /* gained pages of the last fifth of the time */
-    size_t samples; /* of gained pages */
+    remote_addr sp;            /* of its last sample */
+    double faults;             /* pages touched, as the samples say, but for those of files */
+    double live;               /* of them: those that are still there */
+    double file_faults;        /* in pages of files */
+    double stayed[GROW_KINDS]; /* gained pages, seen for a while */
+    double young[GROW_KINDS];  /* gained pages of the last fifth of the time */
+    size_t samples;            /* of gained pages */
 };
 
 struct grow_sample {
@@ -53,30 +55,40 @@ struct grow_sites {
     uint64_t seen;    /* samples so far, of any page */
     uint64_t dropped; /* that did not find space */
     double weight;    /* of all samples */
-    double other;     /* pages touched in shared and file mappings */
+    double other;     /* pages touched in mappings of files */
+    size_t file_samples;
     bool no_memory;
 };
 
-/* What became of the anonymous pages, in pages. */
-struct grow_sum {
-    uint64_t gained, lost;      /* exact */
+/* What became of the pages of a kind, or of several. */
+struct grow_part {
+    uint64_t before, now;       /* at both ends, exact */
+    uint64_t gained, lost;      /* exact; but of files only what they have more or less */
     double by_stack, in_flight; /* of gained */
-    uint64_t lost_late;         /* of lost: after the first fifth of the time */
     double nobody;              /* of gained: no sample is near */
-    double again;               /* page faults of pages that were given back meanwhile */
     size_t samples;             /* on which by_stack rests */
-    double kinds[GROW_KINDS];   /* gained minus lost */
-    uint64_t young_ns;          /* length of the last fifth */
+};
+
+/* In pages; all but `parts` and `again` of the memory of the process alone. */
+struct grow_sum {
+    struct grow_part parts[GROW_KINDS];
+    uint64_t gained, lost;
+    double by_stack, in_flight;
+    uint64_t lost_late; /* of lost: after the first fifth of the time */
+    double nobody;
+    double again; /* page faults of pages that were given back meanwhile */
+    size_t samples;
+    uint64_t young_ns; /* length of the last fifth */
 };
 
 /* Cannot fail. A sample for which there is no memory counts as dropped. */
 void grow_sites_init(struct grow_sites *sites);
 void grow_sites_free(struct grow_sites *sites);
 
-/* A sampled page fault; calls: innermost first. */
+/* A sampled page fault of a thread with this stack pointer; calls: innermost first. */
 void grow_sites_add(struct grow_sites *sites, const struct grow_pages *pages,
-                    const struct grow_sample *sample, pid_t tid, const remote_addr *calls,
-                    size_t depth);
+                    const struct grow_sample *sample, pid_t tid, remote_addr sp,
+                    const remote_addr *calls, size_t depth);
 /* After a look: forgets the samples of pages that are not there, or were touched again. */
 void grow_sites_thin(struct grow_sites *sites, const struct grow_pages *pages);
 /*
@@ -85,8 +97,13 @@ void grow_sites_thin(struct grow_sites *sites, const struct grow_pages *pages);
  */
 bool grow_sites_share(struct grow_sites *sites, const struct grow_pages *pages, uint64_t counted,
                       struct grow_sum *sum);
+/* Then: shares out the pages of files, of which there were so many at both ends. */
+void grow_sites_share_files(struct grow_sites *sites, uint64_t before, uint64_t now,
+                            struct grow_sum *sum);
 
 /* The part of the pages of a stack that stays, from 0 to 1. */
 double grow_site_staying(const struct grow_site *site);
-/* The growth by a stack: gained pages without what is in flight. */
+/* The growth of a kind by a stack: gained pages without what is in flight. */
+double grow_site_part(const struct grow_site *site, enum grow_kind kind);
+/* Of all kinds but files. */
 double grow_site_growth(const struct grow_site *site);
