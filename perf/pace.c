@@ -46,6 +46,11 @@ void pace_loosen(struct pace *pace)
     pace->fixed = false;
 }
 
+void pace_set_most(struct pace *pace, unsigned most)
+{
+    pace->most = most;
+}
+
 bool pace_is_due(const struct pace *pace, uint64_t now_ns)
 {
     unsigned ms = pace->faults == 0 && pace->calm == CALM_LOOKS ? FIRST_LOOK_MS : LOOK_MS;

@@ -22,6 +22,9 @@ void pace_start(struct pace *pace, uint64_t period, unsigned most, uint64_t now_
 /* Lets a fixed period become longer: others may cause any number of faults. */
 void pace_loosen(struct pace *pace);
 
+/* Sets another number of samples a second; a fixed period stays. */
+void pace_set_most(struct pace *pace, unsigned most);
+
 /* True if it is time to count the faults for pace_look. */
 bool pace_is_due(const struct pace *pace, uint64_t now_ns);
 

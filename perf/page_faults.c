@@ -12,12 +12,14 @@ enum {
     USUAL_RATE = 1000,    /* samples a second */
     USUAL_STACK = 8192,   /* bytes */
     STACK_MAX = 60 << 10, /* a record is shorter than 64 KiB */
-    RECORD_REST = 4096,   /* bytes of a sample beside its stack, at most: a chain of 127 calls */
-    NAP_MS = 25,          /* between two looks into the rings */
-    OTHERS_PART = 4,      /* for the pace, so many samples of other processes are one */
-    RENEW_MS = 100,       /* between two lists of threads, at least */
-    RENEW_PART = 20,      /* a list takes one part of so many of the time */
-    PAUSE_MS = 100,       /* for which the rings are large enough if the tool does not run */
+    DEEPER = 4,           /* times as large is the next copy */
+    COPIED_PER_S = 64 << 20,
+    RECORD_REST = 4096, /* bytes of a sample beside its stack, at most: a chain of 127 calls */
+    NAP_MS = 25,        /* between two looks into the rings */
+    OTHERS_PART = 4,    /* for the pace, so many samples of other processes are one */
+    RENEW_MS = 100,     /* between two lists of threads, at least */
+    RENEW_PART = 20,    /* a list takes one part of so many of the time */
+    PAUSE_MS = 100,     /* for which the rings are large enough if the tool does not run */
     FILES_MAX = 1 << 16,
     FILES_OTHER = 64, /* that the tool opens besides */
     NS_PER_MS = 1000000,
@@ -31,6 +33,7 @@ struct page_faults {
     double own_weight, all_weight; /* of samples by the events of CPUs */
     uint64_t renewed_ns, renew_ns; /* the last list of threads, and how long until the next */
     uint64_t drained;              /* samples of one look into the rings */
+    bool deepest;                  /* the copies of stacks cannot be larger */
     page_fault_action action;
     void *ctx;
 };
@@ -234,6 +237,56 @@ static void plan_rings(struct page_faults *faults)
     sources->ring_size = power_of_two(sample * faults->pace.most / 1000 * PAUSE_MS);
     if (sources->ring_size < sources->ring_least)
         sources->ring_size = sources->ring_least;
+}
+
+/* As many samples a second as permitted copies are. */
+static unsigned most_for(const struct page_faults *faults, uint32_t stack_bytes)
+{
+    unsigned most = COPIED_PER_S / stack_bytes;
+
+    return most < faults->pace.most ? most : faults->pace.most;
+}
+
+static int open_deeper(struct page_faults *faults, uint32_t stack_bytes, unsigned most)
+{
+    struct sources *sources = &faults->sources;
+
+    sources_clear_rings(sources);
+    sources->form.stack_bytes = stack_bytes;
+    pace_set_most(&faults->pace, most);
+    plan_rings(faults);
+    return sources_open(sources);
+}
+
+/*
+ * With a ring for each thread, larger ones would leave threads without. What the tool may not lock
+ * into memory for larger rings (-EPERM, -ENOMEM), it may for those that it had.
+ */
+fault_code page_faults_deepen(struct page_faults *faults, struct fault *fault)
+{
+    struct sources *sources = &faults->sources;
+    const uint32_t former = sources->form.stack_bytes,
+                   wanted = former < STACK_MAX / DEEPER ? former * DEEPER : STACK_MAX;
+    const unsigned most = faults->pace.most;
+    int rc;
+
+    if (faults->deepest || former >= STACK_MAX || sources->way == SOURCES_LISTED)
+        return FAULT_NONE;
+    sources_stop(sources);
+    sources_each_ring(sources, drain_ring, faults);
+    rc = open_deeper(faults, wanted, most_for(faults, wanted));
+    if (rc || sources->way == SOURCES_LISTED) {
+        faults->deepest = true;
+        rc = open_deeper(faults, former, most);
+    }
+    if (rc == 0)
+        note_sources(faults);
+    return rc ? refusal_explain(sources->target, -rc, fault) : FAULT_NONE;
+}
+
+uint32_t page_faults_stack_bytes(const struct page_faults *faults)
+{
+    return faults->sources.form.stack_bytes;
 }
 
 /* Raises the limit of open files as far as is useful. Returns how many events there may be. */

@@ -64,6 +64,15 @@ typedef void (*page_fault_action)(void *ctx, const struct page_fault *fault);
  */
 fault_code page_faults_read(struct page_faults *faults, int timeout_ms, page_fault_action action,
                             void *ctx, struct fault *fault);
+/*
+ * Makes the copies of stacks larger from now on, between two reads: too many end before the
+ * outermost call. The most samples a second become fewer, so that the kernel copies no more
+ * than 64 MiB a second of the time of the process. Returns FAULT_NONE, too, if they cannot be
+ * larger: page_faults_stack_bytes is then as before.
+ */
+fault_code page_faults_deepen(struct page_faults *faults, struct fault *fault);
+/* Returns the bytes of each copy, at most. */
+uint32_t page_faults_stack_bytes(const struct page_faults *faults);
 /* Since page_faults_open. */
 struct page_fault_lack page_faults_lack(const struct page_faults *faults);
 void page_faults_close(struct page_faults *faults);

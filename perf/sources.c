@@ -374,10 +374,15 @@ void sources_clear(struct sources *sources)
     sources->opened.count = 0;
 }
 
-void sources_close(struct sources *sources)
+void sources_clear_rings(struct sources *sources)
 {
     sources_clear(sources);
     close_cpu_rings(sources);
+}
+
+void sources_close(struct sources *sources)
+{
+    sources_clear_rings(sources);
     free(sources->list);
     free(sources->opened.tids);
     memset(sources, 0, sizeof *sources);

@@ -91,6 +91,8 @@ void sources_renew(struct sources *sources, ring_action action, void *ctx);
 void sources_stop(struct sources *sources);
 /* Closes the events, and keeps the rings of the CPUs for the next sources_open. */
 void sources_clear(struct sources *sources);
+/* Closes the rings, too, for a sources_open with other sizes. */
+void sources_clear_rings(struct sources *sources);
 void sources_close(struct sources *sources);
 
 /* Calls the action for each ring. */

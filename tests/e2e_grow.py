@@ -243,6 +243,18 @@ class Kinds(TestCase):
         self.assertIn("grow_map", functions(parts["huge"]["stacks"][0]))
         self.assert_still(parts, "mappings", "libc")
 
+    def test_deep_stacks(self):
+        """The copies of stacks become larger until few end before the outermost call."""
+        process = self.start()
+        tool = self.start_grow(process.pid, "--period", "3", "--json")
+        for _ in range(4):
+            process.ask("deep %d" % (2 * self.KIB))
+        told = json.loads(self.interrupt(tool))
+        self.assertGreater(told["stack_bytes"], 60 * 700)
+        self.assertLess(told["stacks_cut"], told["samples"] / 2, told)
+        self.assertGreater(functions(told["rows"][0]).count("grow_deep"), 59, told["rows"][0])
+        self.assertIn("main", functions(told["rows"][0]))
+
     def test_text(self):
         """Each kind has a line."""
         process = self.start(LD_PRELOAD=debian_jemalloc())

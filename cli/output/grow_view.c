@@ -668,6 +668,7 @@ static void json_lacks(const struct grow *grow, struct json *json)
     json_bool(json, "by_cpu", grow->lack.by_cpu);
     json_number(json, "samples_of_others", grow->lack.others);
     json_number(json, "stacks_cut", grow->cut);
+    json_number(json, "stack_bytes", grow->stack_bytes);
     json_number(json, "stacks_lost", grow->lost);
     json_number(json, "stacks_guessed", grow->guessed);
     json_number(json, "stacks_left_out", grow->unwalked);

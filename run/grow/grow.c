@@ -17,6 +17,8 @@ enum {
     SAMPLES_PER_S = 2000,
     WALKS_FIRST_MS = 200, /* CPU time of walks, and one part of WALKS_PART of the time */
     WALKS_PART = 2,
+    COPIES = 100,            /* of stacks, before more is decided from them */
+    SHALLOW_PART = 30,       /* one part of so many may be cut short */
     PROFILE_LIMIT = 1 << 30, /* bytes of its text */
 };
 
@@ -126,6 +128,9 @@ static size_t walk_fault(struct grow *grow, const struct page_fault *fault,
     growing->walks_ns += walking_time() - before;
     grow->walks++;
     grow->cut += end == WALK_CUT;
+    growing->copies++;
+    growing->shallow += end == WALK_CUT && depth < WALK_DEPTH_MAX &&
+                        fault->state.stack_len >= page_faults_stack_bytes(growing->faults);
     grow->lost += end == WALK_LOST;
     grow->guessed += walker_guesses(growing->walker) > 0;
     return depth;
@@ -363,6 +368,18 @@ static fault_code take_faults(struct grow *grow, int timeout_ms, struct fault *f
     return FAULT_NONE;
 }
 
+/* Deep stacks need larger copies; a few do not decide for all. */
+static fault_code deepen(struct grow *grow, struct fault *fault)
+{
+    struct growing *growing = &grow->growing;
+    bool many = growing->shallow * SHALLOW_PART > growing->copies;
+
+    if (growing->copies < COPIES)
+        return FAULT_NONE;
+    growing->copies = growing->shallow = 0;
+    return many ? page_faults_deepen(growing->faults, fault) : FAULT_NONE;
+}
+
 /* Keeps what is known of a process that may end before the end of the time. */
 fault_code grow_step(struct grow *grow, uint64_t until_ns, struct fault *fault)
 {
@@ -372,6 +389,8 @@ fault_code grow_step(struct grow *grow, uint64_t until_ns, struct fault *fault)
 
     growing->limit.at = now + growing->attachment->request.timeout_ns;
     rc = take_faults(grow, wait_ms(growing, until_ns, now), fault);
+    if (rc == FAULT_NONE)
+        rc = deepen(grow, fault);
     if (rc == FAULT_NONE)
         rc = target_check(&growing->attachment->target, fault);
     if (rc == FAULT_NONE && clock_now() >= growing->look_at)
@@ -454,8 +473,10 @@ static fault_code finish_growing(struct grow *grow, struct fault *fault)
         grow->ended = *fault;
         rc = FAULT_NONE;
     }
-    if (growing->faults)
+    if (growing->faults) {
         grow->lack = page_faults_lack(growing->faults);
+        grow->stack_bytes = page_faults_stack_bytes(growing->faults);
+    }
     if (rc == FAULT_NONE && grow->blind.code == FAULT_NONE)
         rc = make_growth(grow, fault);
     return attachment_explain(growing->attachment, rc, fault);

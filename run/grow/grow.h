@@ -31,11 +31,12 @@ struct growing {
     struct attachment *attachment;
     struct page_faults *faults; /* NULL: grow->refused says why */
     struct walker *walker;
-    struct modules modules;  /* of the walker: the attachment replaces its own */
-    uint64_t lost_before;    /* walks, when it was made */
-    uint64_t walks_ns;       /* CPU time of all walks */
-    uint64_t began, look_at; /* CLOCK_MONOTONIC, ns */
-    struct deadline limit;   /* of the present step; no timer */
+    struct modules modules;   /* of the walker: the attachment replaces its own */
+    uint64_t lost_before;     /* walks, when it was made */
+    uint64_t walks_ns;        /* CPU time of all walks */
+    uint64_t copies, shallow; /* of stacks of the present size; of them, with calls behind */
+    uint64_t began, look_at;  /* CLOCK_MONOTONIC, ns */
+    struct deadline limit;    /* of the present step; no timer */
 };
 
 struct grow {
@@ -49,6 +50,7 @@ struct grow {
     struct page_fault_lack lack;
     struct object_look objects_before, objects_after; /* unknown: no jemalloc, for instance */
     uint64_t walks, guessed, cut, lost; /* stacks: walked; with guessed calls, cut short, lost */
+    uint32_t stack_bytes;               /* of each copy, in the end */
     uint64_t unwalked;                  /* left out, as their walks took too much CPU time */
     bool interrupted;                   /* ended early by the operator */
     bool stacks_unsure;                 /* no time to look where the stacks of all threads are */

@@ -9,7 +9,7 @@
  *   share KIB   shared memory (memfd_create(2))
  *   huge KIB    mapped huge pages
  *   file KIB    pages of a file that is mapped
- *   deep KIB    one anonymous mapping, below 200 calls with 256 bytes each
+ *   deep KIB    one anonymous mapping, below 60 calls with 700 bytes each
  *
  * It takes 5 ms for each 256 KiB, but for files, and has no transparent huge pages.
  */
@@ -22,7 +22,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { PAGE = 4096, SMALL = 1000, THREADS = 4, CALLS = 200, CALL = 256, PIECE = 256 << 10 };
+enum { PAGE = 4096, SMALL = 1000, THREADS = 4, CALLS = 60, CALL = 700, PIECE = 256 << 10 };
 
 /* Some time for each piece, so that samples find space in the buffers. */
 static void rest_after(size_t done, size_t step)

@@ -236,20 +236,57 @@ static void test_few_files(void)
     end_child(pid);
 }
 
+static void open_child(pid_t pid, struct page_faults **faults, struct procfs *proc,
+                       struct target *target, struct fault *fault)
+{
+    struct page_fault_request request = {.period = PERIOD};
+
+    CHECK(procfs_open(proc, "/proc") == 0);
+    CHECK(target_open(target, proc, pid, fault) == FAULT_NONE);
+    CHECK(page_faults_open(faults, target, &request, fault) == FAULT_NONE);
+}
+
+/* Samples of larger copies follow, and none of the faults before is forgotten. */
+static void test_deepen(void)
+{
+    static const uint32_t sizes[] = {8192, 32768, 61440, 61440};
+    pid_t pid = start_child(start_touchers);
+    struct seen seen = {.samples = 0};
+    struct page_faults *faults = NULL;
+    struct procfs proc;
+    struct target target;
+    struct fault fault;
+    uint64_t counted = 0;
+
+    open_child(pid, &faults, &proc, &target, &fault);
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        uint64_t before = seen.samples;
+        CHECK(page_faults_stack_bytes(faults) == sizes[i]);
+        while (seen.samples < before + 10 &&
+               CHECK(page_faults_read(faults, 50, note_fault, &seen, &fault) == FAULT_NONE))
+            continue;
+        CHECK(page_faults_lack(faults).counted > counted);
+        counted = page_faults_lack(faults).counted;
+        CHECK(page_faults_deepen(faults, &fault) == FAULT_NONE);
+    }
+    CHECK(counted >= seen.weight && seen.odd == 0);
+    page_faults_close(faults);
+    target_close(&target);
+    procfs_close(&proc);
+    end_child(pid);
+}
+
 /* What follows the end of the process is its end, and no crash. */
 static void test_end(void)
 {
     pid_t pid = start_child(start_touchers);
-    struct page_fault_request request = {.period = PERIOD};
     struct seen seen = {.samples = 0};
     struct page_faults *faults = NULL;
     struct procfs proc;
     struct target target;
     struct fault fault;
 
-    CHECK(procfs_open(&proc, "/proc") == 0);
-    CHECK(target_open(&target, &proc, pid, &fault) == FAULT_NONE);
-    CHECK(page_faults_open(&faults, &target, &request, &fault) == FAULT_NONE);
+    open_child(pid, &faults, &proc, &target, &fault);
     for (uint64_t first = atomic_load(&account->touched);
          atomic_load(&account->touched) <= first + ENOUGH;)
         usleep(1000);
@@ -275,6 +312,7 @@ int main(void)
     test_threads();
     test_short_threads();
     test_few_files();
+    test_deepen();
     test_end();
     return check_result();
 }
