@@ -292,6 +292,44 @@ class Kinds(TestCase):
         self.assertTrue(told["pymalloc_apart"])
 
 
+class Languages(TestCase):
+    """The run-time system is known by the name of its program: a copy of another one will do."""
+
+    def hint(self, name, *words):
+        """Returns the pid and what the tool says of the language."""
+        perf_events.require()
+        program = os.path.join(self.directory(), name)
+        shutil.copy(self.build("cc", source=KINDS), program)
+        process = allocators.Allocator(self.directory(), [program], {}, None, words)
+        self.addCleanup(process.stop)
+        result = lib.run_tool("grow", "-d", "100ms", "--json", process.pid)
+        self.assert_ran(result)
+        return process.pid, json.loads(result.text)["language"]
+
+    def test_commands(self):
+        for name, command in (
+            ("node", "node inspect -p %d"),
+            ("python3.11", "memray attach %d"),
+            ("ruby", "rbtrace -p %d -e "),
+        ):
+            with self.subTest(name):
+                pid, hint = self.hint(name)
+                self.assertTrue(hint["command"].startswith(command % pid), hint)
+                self.assertTrue(hint["shows"] and hint["needs"], hint)
+
+    def test_none(self):
+        self.assertIsNone(self.hint("nodes")[1])
+
+    def test_signal_of_node(self):
+        """The signal ends a process that was not started for it: only the option names it."""
+        pid, hint = self.hint("node", "--heapsnapshot-signal=SIGUSR2", "x.js")
+        self.assertEqual(hint["command"], "kill -USR2 %d" % pid)
+        for word in ("--heapsnapshot-signal=", "--heapsnapshot-signal=SIG", "x.js",
+                     "--heapsnapshot-signal=SIGUSR2;reboot"):
+            pid, hint = self.hint("node", word)
+            self.assertEqual(hint["command"], "node inspect -p %d" % pid)
+
+
 class Crowd(TestCase):
     """Many threads: one event for each CPU, and no fault of another process."""
 

@@ -3,6 +3,7 @@
 #include "cli/faults.h"
 #include "cli/output/columns.h"
 #include "cli/output/explain_words.h"
+#include "cli/output/language_hint.h"
 #include "cli/verdict.h"
 
 #include <inttypes.h>
@@ -248,11 +249,12 @@ static void print_jemalloc_counts(const struct explain *explain, const char *ver
 
 static void print_others(const struct explain *explain, const char *others, FILE *out)
 {
-    enum heap_kind collector = heap_kinds_collector(explain->heaps);
-    const char *tool = collector == HEAP_KINDS ? NULL : heap_kind_tool(collector);
+    struct language_hint hint;
+    bool known = heap_kinds_collector(explain->heaps) != HEAP_KINDS &&
+                 language_hint(explain->heaps, &explain->attachment->target, &hint);
 
     print_labelled(out, "allocator", "%s; no jemalloc%s%s", others,
-                   tool ? "; for its objects: " : "", tool ? tool : "");
+                   known ? "; for its objects: " : "", known ? hint.command : "");
 }
 
 static void print_allocators(const struct explain *explain, const struct subject *subject,

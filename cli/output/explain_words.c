@@ -250,18 +250,6 @@ enum heap_kind heap_kinds_collector(unsigned kinds)
     return HEAP_KINDS;
 }
 
-const char *heap_kind_tool(enum heap_kind kind)
-{
-    static const char *const tools[HEAP_KINDS] = {
-        [HEAP_JVM] = "jcmd PID GC.class_histogram",
-        [HEAP_V8] = "node --inspect",
-        [HEAP_GO] = "/debug/pprof/heap",
-        [HEAP_DOTNET] = "dotnet-gcdump",
-    };
-
-    return tools[kind];
-}
-
 const char *heap_kinds_text(unsigned kinds, char *out, size_t size)
 {
     size_t len = 0;

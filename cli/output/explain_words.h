@@ -24,8 +24,6 @@ const char *heap_kind_name(enum heap_kind kind);
  * HEAP_KINDS: there is none.
  */
 enum heap_kind heap_kinds_collector(unsigned kinds);
-/* Returns what shows the objects of such a heap: "jcmd PID GC.class_histogram"; NULL: none. */
-const char *heap_kind_tool(enum heap_kind kind);
 /* Writes the names of all that are set: "Go", "Python, glibc malloc"; "" if there is none. */
 const char *heap_kinds_text(unsigned kinds, char *out, size_t size);
 

@@ -1,6 +1,7 @@
 #include "cli/output/grow_view.h"
 #include "base/text.h"
 #include "base/units.h"
+#include "cli/output/language_hint.h"
 #include "cli/output/stack_json.h"
 #include "cli/output/wrap.h"
 #include "profile/stack_text.h"
@@ -299,6 +300,18 @@ static void write_kinds(const struct grow_view *view, FILE *out)
     }
 }
 
+/* A language's own tool knows more of the objects in its heap than who touched a page first. */
+static void write_language(const struct grow_view *view, FILE *out)
+{
+    struct language_hint hint;
+
+    if (grow_net(view->grow) < grow_bytes(view->grow, NOTABLE_PAGES) ||
+        !language_hint(view->grow->heaps, view->target, &hint))
+        return;
+    language_hint_write(&hint, out);
+    fputc('\n', out);
+}
+
 /* How the gained pages are divided. */
 static void write_division(const struct grow_view *view, FILE *out)
 {
@@ -533,6 +546,7 @@ static void write_parts(const struct grow_view *view, FILE *out)
     write_division(view, lines);
     write_kinds(view, lines);
     write_object_growth(view, lines);
+    write_language(view, lines);
     write_lacks(view, lines);
     wrap_end(&wrap, 2, out);
 }
@@ -682,6 +696,7 @@ static void json_lacks(const struct grow *grow, struct json *json)
 void grow_json(const struct grow_view *view, struct json *json)
 {
     const struct grow *grow = view->grow;
+    struct language_hint hint;
 
     json_number(json, "sampled_ns", grow_ns(grow));
     json_grow_end(json, "before", &grow->before);
@@ -690,6 +705,7 @@ void grow_json(const struct grow_view *view, struct json *json)
     json_objects(grow, json);
     json_lacks(grow, json);
     grow_parts_json(view, json);
+    language_hint_json(&hint, language_hint(grow->heaps, view->target, &hint), "language", json);
     json_list_begin(json, "rows");
     for (size_t i = 0; i < view->rows->count; i++)
         json_growth_row(view, &view->rows->list[i], json);

@@ -52,6 +52,40 @@ static bool is_go(const struct modules *modules, const struct target *target, st
             section_named(&sections, ".data.rel.ro.gopclntab", &found));
 }
 
+/* A program may embed another one: the first of these is what it is written for. */
+enum heap_kind heap_kinds_language(unsigned kinds)
+{
+    static const enum heap_kind languages[] = {HEAP_JVM,  HEAP_V8,  HEAP_GO,     HEAP_DOTNET,
+                                               HEAP_RUBY, HEAP_PHP, HEAP_ERLANG, HEAP_PYTHON};
+
+    for (size_t i = 0; i < ARRAY_LEN(languages); i++)
+        if (kinds & 1u << languages[i])
+            return languages[i];
+    return HEAP_KINDS;
+}
+
+bool v8_snapshot_signal(const struct target *target, char *signal, size_t size)
+{
+    static const char option[] = "--heapsnapshot-signal=SIG";
+    const size_t len = sizeof option - 1;
+    char words[4096];
+    ssize_t n =
+        procfs_read(target->proc, words, sizeof words, "%d/cmdline", (int)target_via(target));
+
+    for (ssize_t at = 0; at < n; at += (ssize_t)strlen(words + at) + 1) {
+        const char *word = words + at;
+        size_t letters;
+        if (strncmp(word, option, len) != 0)
+            continue;
+        letters = strspn(word + len, "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789");
+        if (!letters || letters >= size || word[len + letters])
+            continue;
+        memcpy(signal, word + len, letters + 1);
+        return true;
+    }
+    return false;
+}
+
 unsigned heap_kinds_of_modules(const struct modules *modules)
 {
     const unsigned libc = 1u << HEAP_GLIBC | 1u << HEAP_MUSL;

@@ -19,6 +19,16 @@ enum heap_kind {
     HEAP_KINDS,
 };
 
+/*
+ * Returns the run-time system of a language that keeps its objects in a heap of its own;
+ * HEAP_KINDS: there is none.
+ */
+enum heap_kind heap_kinds_language(unsigned kinds);
+/*
+ * True if a signal makes Node write a snapshot of its heap (--heapsnapshot-signal); *signal is
+ * its name, "USR2". Without that option the signal would end the process.
+ */
+bool v8_snapshot_signal(const struct target *target, char *signal, size_t size);
 /* Returns a bit 1 << kind for each that the names of files show: without Go. */
 unsigned heap_kinds_of_modules(const struct modules *modules);
 /*

@@ -1,5 +1,6 @@
 #include "run/grow/grow.h"
 #include "host/task.h"
+#include "run/explain/heap_kind.h"
 #include "run/faults.h"
 #include "run/interrupt.h"
 
@@ -411,12 +412,14 @@ static fault_code find_kinds(struct grow *grow, struct fault *fault)
     struct growing *growing = &grow->growing;
     struct attachment *attachment = growing->attachment;
 
+    grow->heaps = heap_kinds_find(&attachment->modules, &attachment->target, &attachment->memory);
     grow->stacks_unsure |=
         !grow_pages_mark_stacks(&grow->pages, &attachment->target, &growing->limit);
     grow_pages_recall_stacks(&grow->pages);
     for (size_t i = 0; i < grow->sites.count; i++) /* those of threads that run now, too */
         grow_pages_mark_stack(&grow->pages, grow->sites.list[i].sp);
-    return grow_kinds_find(&grow->owners, &grow->pages, attachment, &growing->limit, fault);
+    return grow_kinds_find(&grow->owners, &grow->pages, attachment, grow->heaps, &growing->limit,
+                           fault);
 }
 
 static fault_code look_last(struct grow *grow, struct fault *fault)

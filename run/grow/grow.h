@@ -44,6 +44,7 @@ struct grow {
     struct grow_pages pages;
     struct grow_sites sites;
     struct grow_sum sum;       /* after the end */
+    unsigned heaps;            /* allocators besides jemalloc: 1 << enum heap_kind */
     struct grow_owners owners; /* what could not be told apart */
     struct grow_stacks stacks; /* of the profile */
     struct grow_end before, after;

@@ -291,8 +291,8 @@ static bool split_by(struct grow_pages *pages, struct parts *parts, enum grow_ki
 }
 
 fault_code grow_kinds_find(struct grow_owners *owners, struct grow_pages *pages,
-                           struct attachment *attachment, const struct deadline *deadline,
-                           struct fault *fault)
+                           struct attachment *attachment, unsigned kinds,
+                           const struct deadline *deadline, struct fault *fault)
 {
     struct parts parts = {.kind = GROW_JEMALLOC};
     bool good;
@@ -302,7 +302,7 @@ fault_code grow_kinds_find(struct grow_owners *owners, struct grow_pages *pages,
     good = split_by(pages, &parts, GROW_LIBC);
     find_heap_parts(&parts, pages, &attachment->memory);
     good = good && split_by(pages, &parts, GROW_PYMALLOC);
-    if (heap_kinds_of_modules(&attachment->modules) & 1u << HEAP_PYTHON)
+    if (kinds & 1u << HEAP_PYTHON)
         owners->pymalloc = !find_pool_parts(&parts, pages, &attachment->memory, deadline);
     good = good && split_by(pages, &parts, GROW_KINDS);
     free(parts.list);

@@ -16,12 +16,13 @@ struct grow_owners {
 };
 
 /*
- * After the last look: splits the mappings (grow_pages_split), as far as the deadline permits.
+ * After the last look: splits the mappings (grow_pages_split), as far as the deadline permits;
+ * kinds: those of heap_kinds_find.
  * FAULT_INTERNAL: out of memory.
  */
 fault_code grow_kinds_find(struct grow_owners *owners, struct grow_pages *pages,
-                           struct attachment *attachment, const struct deadline *deadline,
-                           struct fault *fault);
+                           struct attachment *attachment, unsigned kinds,
+                           const struct deadline *deadline, struct fault *fault);
 
 /* A head of a heap of glibc, at a multiple of GLIBC_HEAP; used: bytes of it that are mapped. */
 enum { GLIBC_HEAP = 64 << 20, GLIBC_HEAD = 32 };
