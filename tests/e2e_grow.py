@@ -198,7 +198,7 @@ class Kinds(TestCase):
     def test_mapped_beside_jemalloc(self):
         process = self.start(LD_PRELOAD=debian_jemalloc())
         parts = self.grow_by(process, "heap %d" % (2 * self.KIB), "map %d" % self.KIB)
-        self.assert_part(parts, "mappings", "grow_map", more=0)
+        self.assert_part(parts, "mappings", "grow_map", more=64)  # pages of libraries, too
         self.assertTrue(parts["jemalloc"]["stacks"], parts)
         self.assertIn("grow_heap", functions(parts["jemalloc"]["stacks"][0]))
         self.assertGreater(parts["jemalloc"]["bytes"], 2 * self.KIB * KIB)
