@@ -90,12 +90,17 @@ static double true_samples(const struct grow *grow, size_t samples, double pages
  */
 double grow_error(const struct grow *grow, enum grow_kind kind, double bytes)
 {
-    const struct grow_sum *sum = &grow->sum;
-    bool all = kind == GROW_KINDS;
-    double pages = all ? sum->by_stack : sum->parts[kind].by_stack,
-           samples = true_samples(grow, all ? sum->samples : sum->parts[kind].samples, pages),
-           whole = grow_bytes(grow, pages), share = whole > 0 ? fmin(fabs(bytes) / whole, 1) : 0;
+    double pages = 0, samples, whole, share;
+    size_t all = 0;
 
+    for (enum grow_kind i = 0; i < GROW_KINDS; i++)
+        if (kind == GROW_KINDS ? i != GROW_FILES : i == kind) {
+            pages += grow->sum.parts[i].by_stack;
+            all += grow->sum.parts[i].samples;
+        }
+    samples = true_samples(grow, all, pages);
+    whole = grow_bytes(grow, pages);
+    share = whole > 0 ? fmin(fabs(bytes) / whole, 1) : 0;
     if (samples <= 0)
         return fabs(bytes);
     return 2 * whole * sqrt(share * (1 - share) / samples + 1 / (samples * samples));

@@ -108,7 +108,7 @@ double grow_rss(const struct grow *grow);
 double grow_net(const struct grow *grow);
 /*
  * Returns two standard deviations of a stack's share of the growth of a kind, bytes: the sum
- * is exact, and its shares rest on a number of samples. GROW_KINDS: of the memory of the
- * process alone.
+ * is exact, and its shares rest on a number of samples. GROW_KINDS: of all kinds but files, as
+ * in the profile.
  */
 double grow_error(const struct grow *grow, enum grow_kind kind, double bytes);

@@ -1,7 +1,6 @@
 /* Whose a page is: heads of heaps and pools, parts of mappings, and shares kind by kind. */
 #include "check.h"
-#include "run/grow/grow_kinds.h"
-#include "run/grow/grow_sites.h"
+#include "run/grow/grow.h"
 
 #include <math.h>
 #include <string.h>
@@ -250,6 +249,25 @@ static void test_files(void)
     grow_pages_close(&pages);
 }
 
+/* Shares of all kinds rest on the samples of all kinds. */
+static void test_error(void)
+{
+    const struct grow_request request = {.duration_ns = LOOK_NS};
+    struct grow grow;
+    double whole = 100.0 * PAGE;
+
+    grow_init(&grow, &request);
+    grow.pages.map.page = PAGE;
+    CHECK(grow_error(&grow, GROW_KINDS, whole) == whole); /* without a sample */
+    grow.sum.parts[GROW_SHARED] = (struct grow_part){.by_stack = 100, .samples = 50};
+    grow.sum.parts[GROW_FILES] = (struct grow_part){.by_stack = 1000, .samples = 500};
+    CHECK(grow_error(&grow, GROW_KINDS, whole) < whole / 20);
+    CHECK(grow_error(&grow, GROW_KINDS, whole) == grow_error(&grow, GROW_SHARED, whole));
+    CHECK(grow_error(&grow, GROW_SHARED, whole / 2) > whole / 10);
+    CHECK(grow_error(&grow, GROW_MAPPED, whole) == whole);
+    grow_free(&grow);
+}
+
 int main(void)
 {
     test_heaps();
@@ -258,5 +276,6 @@ int main(void)
     test_shares();
     test_without_sample();
     test_files();
+    test_error();
     return check_result();
 }
