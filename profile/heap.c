@@ -180,6 +180,20 @@ static bool add_frame(struct parser *parser, uint64_t address)
     return true;
 }
 
+/* Makes the frames from first on a stack. */
+static bool end_stack(struct parser *parser, uint32_t first)
+{
+    struct heap_profile *profile = parser->profile;
+
+    if (!GROW(parser, profile->stacks, parser->stack_capacity, profile->stack_count, STACKS_MAX))
+        return false;
+    profile->stacks[profile->stack_count++] =
+        (struct heap_stack){first, (uint32_t)profile->frame_count - first};
+    if (profile->frame_count - first > profile->deepest)
+        profile->deepest = (uint32_t)profile->frame_count - first;
+    return true;
+}
+
 /* Adds the addresses after the '@'. A word that is not an address ends the stack. */
 static bool parse_stack(struct parser *parser, struct cursor *line)
 {
@@ -193,13 +207,7 @@ static bool parse_stack(struct parser *parser, struct cursor *line)
     take_spaces(line);
     if (line->at != line->end)
         profile->odd_lines++;
-    if (!GROW(parser, profile->stacks, parser->stack_capacity, profile->stack_count, STACKS_MAX))
-        return false;
-    profile->stacks[profile->stack_count++] =
-        (struct heap_stack){first, (uint32_t)profile->frame_count - first};
-    if (profile->frame_count - first > profile->deepest)
-        profile->deepest = (uint32_t)profile->frame_count - first;
-    return true;
+    return end_stack(parser, first);
 }
 
 static void add_count_line(struct parser *parser, const struct heap_counts *counts)
@@ -534,6 +542,25 @@ fault_code heap_parse(struct heap_profile *profile, const char *text, size_t len
                       struct fault *fault)
 {
     return heap_parse_once(profile, text, len, NULL, fault);
+}
+
+bool heap_of_stacks(struct heap_profile *profile, const uint64_t *words,
+                    const struct heap_stack *stacks, size_t count)
+{
+    struct parser parser = {.profile = profile};
+    bool good = true;
+
+    memset(profile, 0, sizeof *profile);
+    table_init(&parser.uids);
+    for (size_t i = 0; good && i < count; i++) {
+        uint32_t first = (uint32_t)profile->frame_count;
+        for (uint32_t j = 0; good && j < stacks[i].depth && j < HEAP_DEPTH_KEPT; j++)
+            good = add_frame(&parser, words[stacks[i].first + j]);
+        good = good && end_stack(&parser, first);
+    }
+    free(parser.addresses.slots);
+    table_free(&parser.uids);
+    return good;
 }
 
 void heap_free(struct heap_profile *profile)

@@ -129,6 +129,14 @@ fault_code heap_parse_once(struct heap_profile *profile, const char *text, size_
 void heap_free(struct heap_profile *profile);
 
 /*
+ * Makes a profile that has nothing but stacks: ranges of words, return addresses innermost first,
+ * of which deeper ones keep HEAP_DEPTH_KEPT. False: out of memory, or more than a profile may
+ * have. Call heap_free in every case.
+ */
+bool heap_of_stacks(struct heap_profile *profile, const uint64_t *words,
+                    const struct heap_stack *stacks, size_t count);
+
+/*
  * Undoes the sampling for one pair of numbers. Do not estimate a sum of lines;
  * sum the estimates (jemalloc's doc_internal/PROFILING_INTERNALS.md, jeprof's
  * AdjustSamples).

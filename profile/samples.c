@@ -15,7 +15,7 @@ struct part {
     struct symbols *symbols;
     uint32_t first_location; /* the first location of its addresses */
     uint32_t first_thread;   /* the location of the name of its first thread */
-    enum part_kind { PART_NOW, PART_BASE, PART_BETWEEN } kind;
+    enum part_kind { PART_NOW, PART_BASE, PART_BETWEEN, PART_STACKS } kind;
     size_t point; /* the number in order of time */
 };
 
@@ -257,13 +257,15 @@ static struct sample *find_sample(struct builder *builder, const struct sample *
     return &samples->list[place];
 }
 
-static bool add_heap_line(struct builder *builder, const struct heap_line *line)
+/* number: of the sample to which the line belongs; TABLE_NONE: it is filtered. */
+static bool add_heap_line(struct builder *builder, const struct heap_line *line, uint32_t *number)
 {
     struct samples *samples = builder->samples;
     struct sample fresh = {
         .first = (uint32_t)samples->call_count, .stack = line->stack, .thread = TABLE_NONE};
     struct sample *sample;
 
+    *number = TABLE_NONE;
     if (!add_calls(builder, line))
         return false;
     if (!select_calls(builder, fresh.first)) {
@@ -276,9 +278,12 @@ static bool add_heap_line(struct builder *builder, const struct heap_line *line)
     if (line->counts.objects)
         fresh.size = line->counts.bytes / line->counts.objects;
     sample = find_sample(builder, &fresh);
-    if (sample)
+    if (!sample)
+        return false;
+    *number = (uint32_t)(sample - samples->list);
+    if (builder->part->kind != PART_STACKS)
         add_values(builder, sample, &line->counts);
-    return sample != NULL;
+    return true;
 }
 
 static const char *thread_name(const struct heap_thread *thread, char *out, size_t size)
@@ -377,11 +382,30 @@ static bool add_part(struct builder *builder, const struct part *part)
     bool by_thread = builder->options->by_thread && profile->thread_line_count;
     const struct heap_line *lines = by_thread ? profile->thread_lines : profile->lines;
     size_t count = by_thread ? profile->thread_line_count : profile->line_count;
+    uint32_t number;
 
     builder->part = part;
     for (size_t i = 0; i < count; i++)
-        if (!add_heap_line(builder, &lines[i]))
+        if (!add_heap_line(builder, &lines[i], &number))
             return false;
+    return true;
+}
+
+/* The numbers of what is cut and left out are those of the stacks that are shown. */
+static bool number_stacks(struct builder *builder, const struct part *part, uint32_t *of_stack)
+{
+    struct samples *samples = builder->samples;
+    size_t cut = samples->cut, trimmed = samples->trimmed, folded = samples->folded;
+
+    builder->part = part;
+    for (size_t i = 0; i < part->profile->stack_count; i++) {
+        const struct heap_line line = {.stack = (uint32_t)i, .thread = TABLE_NONE};
+        if (!add_heap_line(builder, &line, &of_stack[i]))
+            return false;
+    }
+    samples->cut = cut;
+    samples->trimmed = trimmed;
+    samples->folded = folded;
     return true;
 }
 
@@ -403,7 +427,8 @@ static bool prepare_selection(struct builder *builder, bool compares)
 }
 
 /* Adds all locations first: a filter and a comparison visit each of them once. */
-static bool build_samples(struct builder *builder, struct part *parts, size_t count)
+static bool build_samples(struct builder *builder, struct part *parts, size_t count,
+                          uint32_t *of_stack)
 {
     struct locations *locations = &builder->samples->locations;
     bool good;
@@ -412,13 +437,13 @@ static bool build_samples(struct builder *builder, struct part *parts, size_t co
     builder->no_stack = locations_pseudo(locations, "[no stack]");
     good = builder->truncated != TABLE_NONE && builder->no_stack != TABLE_NONE &&
            add_threads(builder->samples, parts[0].profile);
-    for (size_t i = 0; good && i < count; i++)
+    for (size_t i = 0; good && i < count + (of_stack != NULL); i++)
         good = add_locations(builder, &parts[i]);
     builder->samples->first_location = parts[0].first_location;
     good = good && prepare_selection(builder, count > 1);
     for (size_t i = 0; good && i < count; i++)
         good = add_part(builder, &parts[i]);
-    return good;
+    return good && (!of_stack || number_stacks(builder, &parts[count], of_stack));
 }
 
 /* The first point and the last one. */
@@ -514,10 +539,12 @@ static bool order_parts(struct builder *builder, struct part *parts,
 }
 
 bool samples_build_series(struct samples *samples, const struct samples_options *options,
-                          const struct samples_part *given, size_t count)
+                          const struct samples_part *given, size_t count,
+                          const struct samples_part *stacks, uint32_t *of_stack)
 {
     struct builder builder = {.samples = samples, .options = options};
-    AUTO_FREE struct part *parts = calloc(count, sizeof *parts);
+    AUTO_FREE struct part *parts = calloc(count + 1, sizeof *parts);
+    struct heap_profile only = {0};
     bool good;
 
     memset(samples, 0, sizeof *samples);
@@ -529,9 +556,14 @@ bool samples_build_series(struct samples *samples, const struct samples_options 
     samples->base_period = given[samples->compares].profile->period;
     samples->point_count = samples->compares ? count : 0;
     samples->same_process = are_same_process(given, count);
-    good = parts && order_parts(&builder, parts, given, count) &&
-           build_samples(&builder, parts, count) && names_fit(samples) &&
-           (count == 1 || find_trends(samples));
+    good = parts && order_parts(&builder, parts, given, count);
+    if (good && stacks) {
+        only = *stacks->profile;
+        only.deepest = given[0].profile->deepest; /* equal stacks are cut, or they are not */
+        parts[count] = (struct part){&only, stacks->symbols, .kind = PART_STACKS};
+    }
+    good = good && build_samples(&builder, parts, count, stacks ? of_stack : NULL) &&
+           names_fit(samples) && (count == 1 || find_trends(samples));
     free(builder.marks);
     free(builder.same);
     free(builder.folding.begins);
@@ -546,7 +578,7 @@ bool samples_build(struct samples *samples, const struct samples_options *option
 {
     const struct samples_part parts[] = {{profile, symbols, 0}, {base, base_symbols, 0}};
 
-    return samples_build_series(samples, options, parts, base ? 2 : 1);
+    return samples_build_series(samples, options, parts, base ? 2 : 1, NULL, NULL);
 }
 
 const struct trend_point *samples_points(const struct samples *samples, size_t number)

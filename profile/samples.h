@@ -23,6 +23,13 @@ enum value {
     VALUE_KINDS,
 };
 
+/* What the trends rest on. */
+enum trend_evidence {
+    EVIDENCE_SAMPLES, /* alone: objects that replace those that no sample knows look like growth */
+    EVIDENCE_TOTAL,   /* bounded by the growth of the whole */
+    EVIDENCE_COUNTS,  /* bounded by exact counts of live objects (profile/verdict.h) */
+};
+
 /* Sums do not overflow: they saturate. */
 struct amount {
     int64_t now, base; /* bytes or objects; base: 0 without a comparison */
@@ -69,9 +76,10 @@ struct samples {
     size_t point_capacity;
     struct trend *trends; /* of bytes in use, in a comparison: one for each sample */
     size_t tests;         /* for trends: how many share the error */
-    size_t cut, trimmed;  /* stacks that jemalloc has truncated; calls that were left out */
-    size_t folded;        /* calls of standard libraries that were left out, of all stacks */
-    bool too_many;        /* not built: the calls are more than SAMPLES_CALLS_LIMIT */
+    enum trend_evidence evidence;
+    size_t cut, trimmed; /* stacks that jemalloc has truncated; calls that were left out */
+    size_t folded;       /* calls of standard libraries that were left out, of all stacks */
+    bool too_many;       /* not built: the calls are more than SAMPLES_CALLS_LIMIT */
 };
 
 /*
@@ -94,9 +102,13 @@ struct samples_part {
  * Builds the samples of parts[0], minus those of parts[1] unless count is 1;
  * further parts are of the time between the two, in its order. None of the
  * arguments is kept. False: out of memory, or too_many is set. Call samples_free in every case.
+ *
+ * stacks: NULL, or in a comparison a part whose amounts do not count; of_stack gets for each of its
+ * stacks the number of the sample that has its calls, TABLE_NONE: it is filtered.
  */
 bool samples_build_series(struct samples *samples, const struct samples_options *options,
-                          const struct samples_part *parts, size_t count);
+                          const struct samples_part *parts, size_t count,
+                          const struct samples_part *stacks, uint32_t *of_stack);
 void samples_free(struct samples *samples);
 
 /*

@@ -211,10 +211,10 @@ struct trend trend_of(const struct trend_point *points, size_t count, size_t tes
 
 const char *trend_verdict_name(enum trend_verdict verdict)
 {
-    static const char *const names[] = {[TREND_UNCLEAR] = "unclear",
-                                        [TREND_GROWS] = "grows",
-                                        [TREND_STOPPED] = "stopped",
-                                        [TREND_SHRINKS] = "shrinks"};
+    static const char *const names[] = {
+        [TREND_UNCLEAR] = "unclear",     [TREND_GROWS] = "grows",
+        [TREND_STOPPED] = "stopped",     [TREND_SHRINKS] = "shrinks",
+        [TREND_CANDIDATE] = "candidate", [TREND_REPLACED] = "replaced"};
 
     return names[verdict];
 }

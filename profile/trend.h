@@ -23,6 +23,9 @@ enum trend_verdict {
     TREND_GROWS,   /* it has grown, and grows */
     TREND_STOPPED, /* it has grown, but not lately */
     TREND_SHRINKS, /* it has shrunk */
+    /* Only if more than samples is known (profile/judged.h): */
+    TREND_CANDIDATE, /* one of several stacks that may be what grows */
+    TREND_REPLACED,  /* its samples rise, as they replace objects that no sample knows */
 };
 
 struct trend {

@@ -78,14 +78,19 @@ static fault_code open_part(struct part *part, const struct part *first,
 }
 
 /* The mappings show which calls are the allocator's. */
+static void borrow_mappings(struct heap_profile *profile, const struct heap_profile *newest)
+{
+    profile->mappings = newest->mappings;
+    profile->mapping_count = newest->mapping_count;
+    profile->has_maps = newest->has_maps;
+}
+
 static void borrow_part(struct part *part, const struct present_source *source,
                         const struct heap_profile *newest)
 {
     part->source = source;
     part->profile = *source->parsed;
-    part->profile.mappings = newest->mappings;
-    part->profile.mapping_count = newest->mapping_count;
-    part->profile.has_maps = newest->has_maps;
+    borrow_mappings(&part->profile, newest);
 }
 
 static void close_part(struct part *part)
@@ -275,6 +280,10 @@ static bool build_series(const struct presentation *presentation, const struct p
                          size_t count, struct samples *samples)
 {
     AUTO_FREE struct samples_part *series = calloc(count, sizeof *series);
+    struct heap_profile stacks =
+        count > 1 && presentation->stacks ? *presentation->stacks : (struct heap_profile){0};
+    const struct samples_part own = {&stacks, parts[0].symbols, 0};
+    AUTO_FREE uint32_t *of_stack = calloc(stacks.stack_count + 1, sizeof *of_stack);
 
     memset(samples, 0, sizeof *samples);
     for (size_t i = 0; series && i < count; i++) {
@@ -282,7 +291,12 @@ static bool build_series(const struct presentation *presentation, const struct p
         series[i] = (struct samples_part){&parts[i].profile, named->symbols,
                                           count > 1 ? seconds_of(parts, count, i) : 0};
     }
-    return series && samples_build_series(samples, &presentation->samples, series, count);
+    borrow_mappings(&stacks, &parts[0].profile);
+    return series && of_stack &&
+           samples_build_series(samples, &presentation->samples, series, count,
+                                stacks.stack_count ? &own : NULL, of_stack) &&
+           (count == 1 || !presentation->judge ||
+            presentation->judge(samples, of_stack, stacks.stack_count, presentation->judge_ctx));
 }
 
 static fault_code present_samples(const struct presentation *presentation, const struct part *parts,

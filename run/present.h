@@ -35,7 +35,15 @@ struct presentation {
      */
     bool (*also)(const struct samples *samples, const struct display *display, void *ctx);
     void *also_ctx;
-    char dot[4096]; /* path of the program dot, for FORMAT_SVG */
+    /*
+     * Called with the samples of a comparison before anything is written: bounds their trends
+     * (profile/judged.h). of_stack: the sample of each of the stacks, which have the mappings and
+     * names of the newest profile. Returns false if out of memory. NULL: none.
+     */
+    bool (*judge)(struct samples *samples, const uint32_t *of_stack, size_t stacks, void *ctx);
+    void *judge_ctx;
+    const struct heap_profile *stacks; /* NULL: none; without amounts */
+    char dot[4096];                    /* path of the program dot, for FORMAT_SVG */
 };
 
 void presentation_free(struct presentation *presentation);

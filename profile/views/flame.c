@@ -4,6 +4,7 @@
 #include "base/text.h"
 #include "base/util.h"
 #include "profile/views/flame_tree.h"
+#include "profile/views/growth_answer.h"
 
 #include <math.h>
 #include <string.h>
@@ -214,6 +215,7 @@ static void write_flame_head(const struct flame *flame, struct json *json)
     json_bool(json, "bytes", display_is_bytes(display));
     json_bool(json, "compares", samples->compares);
     json_bool(json, "inverted", display->inverted);
+    json_text_or_null(json, "evidence", growth_evidence_text(samples));
     json_number(json, "period", samples->period);
     json_rounded(json, "least", flame->least);
 }

@@ -11,8 +11,8 @@ enum { ROWS_DEFAULT = 10 };
 /* What grows comes first, even if something uncertain seems to have grown more. */
 static int compare_growth(const void *a, const void *b)
 {
-    static const int ranks[] = {
-        [TREND_GROWS] = 0, [TREND_STOPPED] = 1, [TREND_UNCLEAR] = 2, [TREND_SHRINKS] = 3};
+    static const int ranks[] = {[TREND_GROWS] = 0,   [TREND_CANDIDATE] = 1, [TREND_STOPPED] = 2,
+                                [TREND_UNCLEAR] = 3, [TREND_REPLACED] = 4,  [TREND_SHRINKS] = 5};
     const struct growth_row *x = a, *y = b;
     int rank_x = ranks[x->trend.verdict], rank_y = ranks[y->trend.verdict];
 
@@ -33,7 +33,8 @@ static void fill_row(struct growth_row *row, const struct samples *samples, uint
     row->objects = amount_growth(&samples->list[number].values[VALUE_OBJECTS]);
     row->trend = samples->trends[number];
     row->error = (row->trend.high - row->trend.low) / 2;
-    row->within = row->trend.verdict == TREND_UNCLEAR && row->error > 0;
+    row->within = row->trend.verdict == TREND_REPLACED ||
+                  (row->trend.verdict == TREND_UNCLEAR && row->error > 0);
     row->bytes_per_s = seconds > 0 ? (double)row->bytes / seconds : 0;
 }
 

@@ -10,11 +10,36 @@ enum {
 };
 
 static const char *const verdict_names[] = {
-    [GROWTH_NONE] = "none", [GROWTH_STOPPED] = "stopped", [GROWTH_GOES_ON] = "growing"};
+    [GROWTH_NONE] = "none",
+    [GROWTH_STOPPED] = "stopped",
+    [GROWTH_ONE_OF] = "one_of",
+    [GROWTH_GOES_ON] = "growing",
+};
 
 const char *growth_verdict_name(enum growth_verdict verdict)
 {
     return verdict_names[verdict];
+}
+
+const char *growth_evidence_name(enum trend_evidence evidence)
+{
+    static const char *const names[] = {
+        [EVIDENCE_SAMPLES] = "samples", [EVIDENCE_TOTAL] = "total", [EVIDENCE_COUNTS] = "exact"};
+
+    return names[evidence];
+}
+
+const char *growth_evidence_text(const struct samples *samples)
+{
+    static const char *const texts[] = {
+        [EVIDENCE_SAMPLES] = "samples alone: a cache that replaces older objects looks the same",
+        [EVIDENCE_TOTAL] = "samples, bounded by the growth of the whole",
+        [EVIDENCE_COUNTS] = "samples, bounded by exact counts of live objects",
+    };
+    bool plain =
+        samples->evidence == EVIDENCE_SAMPLES && (samples->period <= 1 || !samples->same_process);
+
+    return samples->compares && !plain ? texts[samples->evidence] : NULL;
 }
 
 static enum growth_verdict verdict_of(const struct growth_row *row)
@@ -22,6 +47,8 @@ static enum growth_verdict verdict_of(const struct growth_row *row)
     switch (row->trend.verdict) {
     case TREND_GROWS:
         return GROWTH_GOES_ON;
+    case TREND_CANDIDATE:
+        return GROWTH_ONE_OF;
     case TREND_STOPPED:
         return GROWTH_STOPPED;
     default:
@@ -59,7 +86,8 @@ void growth_answer_choose(struct growth_answer *answer, const struct growth *gro
             continue;
         }
         answer->more++;
-        if (row->trend.low > answer->row->trend.low)
+        if (verdict == GROWTH_ONE_OF ? row->trend.high > answer->row->trend.high
+                                     : row->trend.low > answer->row->trend.low)
             answer->row = row;
     }
 }
@@ -125,6 +153,20 @@ static int describe_stopped(const struct growth_row *row, const struct growth *g
                     describe_interval(trend, 1, "", display, interval), until);
 }
 
+/* Candidates are not counted as further rows: only one of them need grow. */
+static void describe_candidates(const struct growth_answer *answer, const char *place,
+                                const struct display *display, char *out, size_t size)
+{
+    char most[DISPLAY_NUMBER_SIZE];
+
+    display_bytes(display, answer->row->trend.high, most);
+    if (answer->more)
+        snprintf(out, size, "one of %zu stacks grows, as %s may, by up to %s", answer->more + 1,
+                 place, most);
+    else
+        snprintf(out, size, "%s may grow, by up to %s, or a stack without samples", place, most);
+}
+
 static void describe_none(const struct growth_answer *answer, const struct display *display,
                           char *out, size_t size)
 {
@@ -144,6 +186,8 @@ const char *growth_answer_text(const struct growth_answer *answer, const struct 
                                char *out, size_t size)
 {
     char place[PLACE_TEXT_SIZE], grown[4 * DISPLAY_NUMBER_SIZE];
+    const char *evidence =
+        samples->evidence == EVIDENCE_SAMPLES ? growth_evidence_text(samples) : NULL;
     int len;
 
     if (answer->verdict == GROWTH_NONE) {
@@ -151,16 +195,22 @@ const char *growth_answer_text(const struct growth_answer *answer, const struct 
         return out;
     }
     place_text(samples, &samples->list[answer->row->sample], place);
+    if (answer->verdict == GROWTH_ONE_OF) {
+        describe_candidates(answer, place, display, out, size);
+        return out;
+    }
     describe_growth(answer->row, growth, display, grown, sizeof grown);
     if (answer->verdict == GROWTH_GOES_ON)
         len = snprintf(out, size, "leaking: %s grows by %s", place, grown);
     else
         len = describe_stopped(answer->row, growth, place, display, out, size);
     if (answer->more && (size_t)len < size)
-        snprintf(out + len, size - (size_t)len, "; so %s %zu more stack%s",
-                 answer->verdict == GROWTH_STOPPED ? "did"
-                 : answer->more == 1               ? "does"
-                                                   : "do",
-                 answer->more, answer->more == 1 ? "" : "s");
+        len += snprintf(out + len, size - (size_t)len, "; so %s %zu more stack%s",
+                        answer->verdict == GROWTH_STOPPED ? "did"
+                        : answer->more == 1               ? "does"
+                                                          : "do",
+                        answer->more, answer->more == 1 ? "" : "s");
+    if (evidence && (size_t)len < size)
+        snprintf(out + len, size - (size_t)len, " (%s)", evidence);
     return out;
 }

@@ -6,6 +6,7 @@
 enum growth_verdict {
     GROWTH_NONE,    /* no stack has grown by more than the sampling may have caused */
     GROWTH_STOPPED, /* one has, but grows no longer */
+    GROWTH_ONE_OF,  /* one of several grows; which of them is open */
     GROWTH_GOES_ON, /* one has, and still grows */
 };
 
@@ -26,5 +27,11 @@ void growth_answer_choose(struct growth_answer *answer, const struct growth *gro
 const char *growth_answer_text(const struct growth_answer *answer, const struct growth *growth,
                                const struct samples *samples, const struct display *display,
                                char *out, size_t size);
-/* Returns "growing", "stopped" or "none". */
+/* Returns "growing", "one_of", "stopped" or "none". */
 const char *growth_verdict_name(enum growth_verdict verdict);
+/*
+ * Returns a few words on what the growth of a comparison rests on; NULL: it needs none. For
+ * programs: growth_evidence_name.
+ */
+const char *growth_evidence_text(const struct samples *samples);
+const char *growth_evidence_name(enum trend_evidence evidence);

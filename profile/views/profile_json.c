@@ -1,5 +1,6 @@
 #include "profile/views/profile_json.h"
 #include "base/json.h"
+#include "profile/views/growth_answer.h"
 #include "profile/views/top.h"
 
 #include <inttypes.h>
@@ -34,6 +35,8 @@ static void write_json_head(struct json *json, const struct context *context, co
     write_json_amount(json, "total", &top->total, samples);
     json_rounded(json, "error", samples_error(samples, &top->total));
     write_json_amount(json, "objects", &top->objects, samples);
+    if (samples->compares)
+        json_text(json, "evidence", growth_evidence_name(samples->evidence));
     json_number(json, "stacks", samples->count);
     json_number(json, "stacks_cut", samples->cut);
     json_number(json, "calls_folded", samples->folded);

@@ -2,6 +2,7 @@
 #include "base/text.h"
 #include "profile/views/call_keys.h"
 #include "profile/views/call_label.h"
+#include "profile/views/growth_answer.h"
 #include "profile/views/summary.h"
 
 #include <math.h>
@@ -223,6 +224,8 @@ void top_head_write(const struct samples *samples, const struct display *display
     if (samples->period > 1)
         fprintf(out, "estimated from samples, one in %s; error of the %s about %s\n", period,
                 samples->compares ? "growth" : "sum", error);
+    if (!is_total(display) && amount_growth(total) != 0 && growth_evidence_text(samples))
+        fprintf(out, "growth from %s\n", growth_evidence_text(samples));
     if (is_total(display) && !samples->accumulates)
         fputs("the profile has only memory in use: all allocations need prof_accum:true\n", out);
 }
