@@ -19,6 +19,7 @@
 static const double Z = 3.09, NONE = 6.908; /* 0.1 %: of a normal variable, and of no event */
 static const double SHARE = 0.2;   /* of a growth: less than that is not called one of its causes */
 static const double FLOOR = 65536; /* bytes; less is not worth a word */
+static const double LEADING = 0.5; /* of the whole growth: a class with less is one of many */
 static const double ONLY_UP = 0.8; /* of what rises: the rest was taken back */
 static const double LOOKS_APART = 0.5; /* of the mean time between looks, at least */
 /* Time until stacks can be told apart: so many samples of the growth. */
@@ -67,6 +68,7 @@ struct model {
     size_t cell_count;
     double *growing; /* the sum of the classes that grow */
     double growth;   /* of it */
+    double most;     /* that all classes have grown by, where samples count */
     double floor;    /* the least change of it that counts */
     struct part all; /* of their cells */
 };
@@ -263,6 +265,8 @@ static struct cell make_cell(struct model *model, const struct verdict_object *o
     cell.net = class->weight * ((double)cell.born - (double)cell.died);
     cell.variance = class->weight * class->unseen * ((double)cell.born + (double)cell.died);
     bound_by_cohorts(&cell, model, objects, count);
+    if (cell.net < -Z * sqrt(cell.variance))
+        cell.net = 0; /* others take its place: that is no growth of theirs */
     class->born += cell.born;
     class->died += cell.died;
     class->net += cell.net;
@@ -351,6 +355,15 @@ static double older_most(const struct model *model, const struct class_model *cl
     return bytes;
 }
 
+/* A change that is not for certain is no bound: its error is, or about all that ever rose. */
+static double steady_most(const struct steady *steady)
+{
+    double rose = steady->rises + steady->deviation,
+           most = steady->grows ? steady->change : fmin(steady->change + steady->error, rose);
+
+    return fmax(0, most + steady->noise);
+}
+
 /* The sum of the classes that grow: objects that move between them cancel. */
 static void sum_growing(struct model *model)
 {
@@ -358,6 +371,7 @@ static void sum_growing(struct model *model)
         struct class_model *class = &model->classes[i];
         class->counts = !is_unsampled(class);
         class->older = older_most(model, class, i);
+        model->most += class->counts ? steady_most(&class->steady) : 0;
         if (!class->grows || !class->counts)
             continue;
         add_series(model, model->growing, i);
@@ -382,13 +396,6 @@ static void keep_bound(struct verdict_stack *stack, double *total, const struct 
     *total = steady->change;
 }
 
-/* A change that is not for certain is no bound yet: its error is. */
-static double steady_most(const struct steady *steady)
-{
-    return fmax(0, steady->change +
-                       (steady->grows ? steady->noise : fmax(steady->noise, steady->error)));
-}
-
 /*
  * The most that a stack has grown, if what nobody has sampled did not shrink: what its samples
  * allow, what its classes have grown by and others, as samples show, have shrunk. Classes of
@@ -398,7 +405,7 @@ static void bound_above(struct verdict_stack *stack, const struct model *model,
                         const struct cell *cells, size_t count)
 {
     struct part own = {0};
-    double sum = 0, rest = model->growth;
+    double sum = 0, rest = model->most;
 
     for (size_t i = 0; i < count; i++) {
         const struct cell *cell = &cells[i];
@@ -407,11 +414,13 @@ static void bound_above(struct verdict_stack *stack, const struct model *model,
                shrunk = fmax(0, cell->net - class->net);
         add_cell(&own, class, cell, 1);
         sum += class->counts ? fmin(most, steady_most(&class->steady) + shrunk) : most;
-        if (class->grows && class->counts)
-            rest -= class->steady.change;
+        rest -= class->counts ? steady_most(&class->steady) : 0;
     }
     sum += fmin(fmax(0, rest), NONE * model->input->period);
     stack->high = fmax(0, fmin(part_most(&own), sum));
+    /* More than its samples allow, by all classes together: a thread that does not sample. */
+    if (stack->low > part_most(&own))
+        stack->low = 0;
 }
 
 /*
@@ -609,7 +618,10 @@ static uint32_t find_leading(const struct verdict *verdict, size_t count)
     return leading;
 }
 
-/* Marks the stacks that may be the growth of the leading class, or of all. */
+/*
+ * Marks the stacks that may be the growth of the leading class, or of all. One without a new
+ * sample is one of those that no sample shows.
+ */
 static void mark_candidates(struct model *model, double growth, double most)
 {
     struct verdict *verdict = model->verdict;
@@ -617,7 +629,7 @@ static void mark_candidates(struct model *model, double growth, double most)
     for (size_t i = 0; i < model->cell_count; i++) {
         const struct cell *cell = &model->cells[i];
         double high = model->classes[cell->class].weight * events_most(cell->born);
-        if (cell->stack >= model->input->stack_count ||
+        if (cell->stack >= model->input->stack_count || !cell->born ||
             (verdict->leading != VERDICT_ALL_CLASSES && cell->class != verdict->leading))
             continue;
         if (verdict->leading == VERDICT_ALL_CLASSES)
@@ -670,6 +682,10 @@ static void find_kind(struct model *model, const struct steady *total)
         }
     verdict->kind = kind_of_series(total);
     verdict->leading = find_leading(verdict, model->input->class_count);
+    /* One size of many is not the growth. */
+    if (verdict->leading != VERDICT_ALL_CLASSES && total->grows &&
+        model->classes[verdict->leading].steady.change < LEADING * total->change)
+        verdict->leading = VERDICT_ALL_CLASSES;
     bool class = verdict->leading != VERDICT_ALL_CLASSES && total->change + total->error > 0;
     if (verdict->grows) {
         verdict->kind = VERDICT_GROWS;
