@@ -177,7 +177,7 @@ static const struct fault_row rows[] = {
      "--freeze"},
     {FAULT_OBJECTS_UNREADABLE, "objects_unreadable", EXIT_REFUSED,
      "its live objects cannot be found in its memory: %W",
-     "jeattach stats --bins shows what its size classes hold, jeattach grow which code makes it "
+     "jeattach stats --bins shows what its size classes hold, jeattach leak which code makes it "
      "grow"},
     {FAULT_UNWRITABLE, "unwritable", EXIT_REFUSED,
      "prof.active cannot be written in its memory: %W%E",

@@ -76,9 +76,8 @@ static void print_progress(void *ctx, const struct run_progress *progress)
 {
     const struct job *job = ctx;
     const struct target *target = &job->attachment->target;
-    static const char *const doings[] = {[RUN_RECORDING] = "recording",
-                                         [RUN_SETTLING] = "settling",
-                                         [RUN_GROWING] = "sampling page faults of"};
+    static const char *const doings[] = {
+        [RUN_RECORDING] = "recording", [RUN_SETTLING] = "settling", [RUN_GROWING] = "watching"};
     char name[64], rss[UNITS_TEXT], done[UNITS_TEXT], whole[UNITS_TEXT];
     const char *doing;
 

@@ -275,7 +275,7 @@ static void append_grow(char *line, const struct subject *subject, fault_code co
     if ((code != FAULT_PROF_DISABLED && code != FAULT_PROF_ABSENT) || subject->core ||
         !subject->pid)
         return;
-    line_append(line, "; to see which stacks make its RSS grow, without profiling: jeattach grow ");
+    line_append(line, "; to see what grows in it without profiling: jeattach leak ");
     line_append_number(line, subject->pid);
 }
 

@@ -11,8 +11,8 @@
 const struct option_row option_rows[] = {
     {"when", '\0', OPTION_RULE, 0, TAKES_RULES, 0, OPTIONS_OF_VERB, "RULE",
      "write a profile when this rule holds; up to 8 rules (required)"},
-    {"duration", 'd', OPTION_DURATION, AT(duration_ns), TAKES_DURATION | TAKES_GROW | TAKES_STATS,
-     0, OPTIONS_OF_VERB, "D", "how long to sample: 30s (default), 5m, 1h"},
+    {"duration", 'd', OPTION_DURATION, AT(duration_ns), TAKES_DURATION | TAKES_STATS, 0,
+     OPTIONS_OF_VERB, "D", "how long to sample: 30s (default), 5m, 1h"},
     {"for", '\0', OPTION_DURATION, AT(duration_ns), TAKES_RECENT, 0, OPTIONS_OF_VERB, "D",
      "the same as --duration"},
     {"last", '\0', OPTION_NUMBER, AT(last), TAKES_RECENT, 0, OPTIONS_OF_VERB, "N",
@@ -102,7 +102,11 @@ const struct option_row option_rows[] = {
     {"stats", '\0', OPTION_TEXT, AT(stats_file), TAKES_FILE, 0, OPTIONS_OF_VERB, "FILE",
      "show the fragmentation by stack: shares out the free space in slabs, from the statistics of "
      "the same process (jeattach stats --json), to the stacks whose objects keep them"},
-    {"period", '\0', OPTION_NUMBER, AT(period), TAKES_GROW, 0, OPTIONS_OF_VERB, "N",
+    {"samples", '\0', OPTION_FLAG, AT(by_samples), TAKES_GROWTH, 0, OPTIONS_OF_VERB, NULL,
+     "take stacks only from the samples of profiling; fail where it is not enabled"},
+    {"faults", '\0', OPTION_FLAG, AT(by_faults), TAKES_GROWTH, 0, OPTIONS_OF_VERB, NULL,
+     "take stacks only from page faults: profiling is not switched on"},
+    {"period", '\0', OPTION_NUMBER, AT(period), TAKES_GROWTH, 0, OPTIONS_OF_VERB, "N",
      "take a sample every N page faults of each thread (default: adapts to the rate)"},
     {"samples", '\0', OPTION_NUMBER, AT(samples), TAKES_PEEK, 0, OPTIONS_OF_VERB, "N",
      "look at N objects at most (default 20000)"},

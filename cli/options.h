@@ -32,7 +32,7 @@ enum {
     TAKES_REPAIR = 1 << 19,   /* --repair */
     TAKES_CORE = 1 << 20,     /* --core, --exe, --root */
     TAKES_RECENT = 1 << 21,   /* --for, --last, --sort */
-    TAKES_GROW = 1 << 22,     /* --period */
+    TAKES_GROWTH = 1 << 22,   /* --samples, --faults, --period */
     TAKES_PEEK = 1 << 23,     /* --show-bytes, --samples, --rows */
     TAKES_FRAG = 1 << 24,     /* how the table of frag is shown */
 };
@@ -88,11 +88,12 @@ struct options {
     int mode; /* --mode; OUTPUT_MODE_UNSET: not given */
     bool list, no_call, call, freeze, force_hooks, allow_reset, full, prometheus, allow_slow;
     bool threads, repair, reset;
-    bool bins, arenas;      /* of stats */
-    bool show_bytes;        /* --show-bytes */
-    unsigned period;        /* --period, in page faults; 0: not given */
-    unsigned samples;       /* --samples; 0: not given */
-    const char *stats_file; /* --stats; NULL: none */
+    bool bins, arenas;          /* of stats */
+    bool by_samples, by_faults; /* --samples, --faults: the only source of stacks */
+    bool show_bytes;            /* --show-bytes */
+    unsigned period;            /* --period, in page faults; 0: not given */
+    unsigned samples;           /* --samples; 0: not given */
+    const char *stats_file;     /* --stats; NULL: none */
     int verbose;
     const char *wrong; /* after options_parse: what is inconsistent; NULL: nothing */
     struct profile_options report;

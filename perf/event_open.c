@@ -34,6 +34,7 @@ int event_open(const struct event_form *form, pid_t tid, int cpu)
         .exclude_callchain_kernel = 1,
         .inherit = form->inherit,
         .inherit_thread = form->inherit && form->threads_only,
+        .task = 1, /* a record of each new thread */
         .sample_regs_user = form->registers,
         .sample_stack_user = form->stack_bytes,
         .watermark = 1,

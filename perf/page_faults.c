@@ -80,6 +80,9 @@ static void handle_record(struct page_faults *faults, const struct ring_record *
 {
     if (record->type == PERF_RECORD_SAMPLE)
         handle_sample(faults, record);
+    else if (record->type == PERF_RECORD_FORK)
+        faults->lack.started +=
+            record_new_thread(record->body, record->len) == faults->sources.target->pid;
     else if (record->type == PERF_RECORD_LOST)
         note_lost(faults, record_lost(record->body, record->len));
     else if (record->type == PERF_RECORD_THROTTLE)

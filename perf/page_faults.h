@@ -36,6 +36,7 @@ struct page_fault_lack {
     bool kernel;        /* faults in system calls (read(2) into new memory) are not permitted */
     bool listed;        /* threads that live for less than listed_ms are not seen: too many */
     unsigned listed_ms; /* between two lists of the threads, at most */
+    uint64_t started;   /* threads that were started meanwhile, as far as that is seen */
     size_t threads;     /* threads that are not observed */
     size_t all_threads; /* their number, with those that are; 0 if by_cpu */
     int threads_err;    /* why, an errno; ENOBUFS: more would cost too much memory; ETIMEDOUT */

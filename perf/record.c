@@ -89,6 +89,17 @@ bool record_sample(struct sample_record *out, const unsigned char *bytes, size_t
            take_registers(&rest, &out->state, registers) && take_stack_copy(&rest, &out->state);
 }
 
+/* struct { u32 pid, ppid, tid, ptid; u64 time; } (linux/perf_event.h) */
+pid_t record_new_thread(const unsigned char *bytes, size_t len)
+{
+    uint32_t pids[2];
+
+    if (len < sizeof pids)
+        return 0;
+    memcpy(pids, bytes, sizeof pids);
+    return pids[0] == pids[1] ? (pid_t)pids[0] : 0;
+}
+
 uint64_t record_lost(const unsigned char *bytes, size_t len)
 {
     struct rest rest = {bytes, len};

@@ -25,5 +25,7 @@ struct sample_record {
 bool record_sample(struct sample_record *out, const unsigned char *bytes, size_t len,
                    uint64_t registers);
 
+/* Returns the process in which a PERF_RECORD_FORK tells of a new thread; 0: of a new process. */
+pid_t record_new_thread(const unsigned char *bytes, size_t len);
 /* Returns the number of lost records that a PERF_RECORD_LOST tells of. */
 uint64_t record_lost(const unsigned char *bytes, size_t len);

@@ -548,6 +548,7 @@ bool heap_of_stacks(struct heap_profile *profile, const uint64_t *words,
                     const struct heap_stack *stacks, size_t count)
 {
     struct parser parser = {.profile = profile};
+    const struct heap_counts none = {0};
     bool good = true;
 
     memset(profile, 0, sizeof *profile);
@@ -557,10 +558,12 @@ bool heap_of_stacks(struct heap_profile *profile, const uint64_t *words,
         for (uint32_t j = 0; good && j < stacks[i].depth && j < HEAP_DEPTH_KEPT; j++)
             good = add_frame(&parser, words[stacks[i].first + j]);
         good = good && end_stack(&parser, first);
+        if (good)
+            add_count_line(&parser, &none);
     }
     free(parser.addresses.slots);
     table_free(&parser.uids);
-    return good;
+    return good && profile->line_count == count;
 }
 
 void heap_free(struct heap_profile *profile)

@@ -129,9 +129,9 @@ fault_code heap_parse_once(struct heap_profile *profile, const char *text, size_
 void heap_free(struct heap_profile *profile);
 
 /*
- * Makes a profile that has nothing but stacks: ranges of words, return addresses innermost first,
- * of which deeper ones keep HEAP_DEPTH_KEPT. False: out of memory, or more than a profile may
- * have. Call heap_free in every case.
+ * Makes a profile of stacks, each with a line without amounts: ranges of words, return addresses
+ * innermost first, of which deeper ones keep HEAP_DEPTH_KEPT. False: out of memory, or more than a
+ * profile may have. Call heap_free in every case.
  */
 bool heap_of_stacks(struct heap_profile *profile, const uint64_t *words,
                     const struct heap_stack *stacks, size_t count);

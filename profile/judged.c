@@ -17,6 +17,16 @@ static int64_t to_amount(double value)
     return value < -9e18 ? INT64_MIN + 1 : value > 9e18 ? INT64_MAX : llrint(value);
 }
 
+/* No amount is negative: what has grown by more than the samples show is more now, too. */
+static void set_growth(struct amount *amount, double growth)
+{
+    amount->base = to_amount((double)amount->now - growth);
+    if (amount->base >= 0)
+        return;
+    amount->now = to_amount(growth);
+    amount->base = 0;
+}
+
 /* Makes the amounts before those from which it has grown as the trend says. */
 static void settle_base(struct samples *samples, size_t number)
 {
@@ -30,8 +40,8 @@ static void settle_base(struct samples *samples, size_t number)
            quantile = trend_error(1, samples->tests),
            least = trend->verdict == TREND_GROWS ? 0 : pow(fabs(trend->bytes) / quantile, 2);
 
-    bytes->base = to_amount((double)bytes->now - trend->bytes);
-    objects->base = to_amount((double)objects->now - trend->bytes / size);
+    set_growth(bytes, trend->bytes);
+    set_growth(objects, trend->bytes / size);
     bytes->variance = fmax(trend->variance, least);
     objects->variance = bytes->variance / (size * size);
 }
@@ -53,28 +63,32 @@ static void take_back(struct trend *trend, double most, bool candidate)
     trend->bytes = fmax(trend->low, fmin(trend->high, trend->bytes));
 }
 
+void judged_trend(struct trend *trend, const struct verdict *verdict, size_t number)
+{
+    const struct verdict_stack *stack = &verdict->stacks[number];
+    bool known = verdict->kind != VERDICT_TOO_SHORT;
+    double error = (stack->high - stack->low) / 2 / trend_error(1, 1);
+
+    if (stack->grows) {
+        trend->verdict = TREND_GROWS;
+        trend->low = stack->low;
+        trend->high = stack->high;
+        trend->bytes = stack->estimate;
+        trend->variance = error * error;
+    } else {
+        take_back(trend, known ? stack->high : fmax(0, trend->high),
+                  stack->candidate && verdict->kind == VERDICT_ONE_OF);
+    }
+    trend->per_second = verdict->seconds > 0 ? trend->bytes / verdict->seconds : 0;
+}
+
 void judged_by_verdict(struct samples *samples, const struct verdict *verdict)
 {
-    bool known = verdict->kind != VERDICT_TOO_SHORT;
-
     if (!samples->compares)
         return;
     samples->evidence = EVIDENCE_COUNTS;
     for (size_t i = 0; i < samples->count; i++) {
-        const struct verdict_stack *stack = &verdict->stacks[i];
-        struct trend *trend = &samples->trends[i];
-        double error = (stack->high - stack->low) / 2 / trend_error(1, 1);
-        if (stack->grows) {
-            trend->verdict = TREND_GROWS;
-            trend->low = stack->low;
-            trend->high = stack->high;
-            trend->bytes = stack->estimate;
-            trend->variance = error * error;
-        } else {
-            take_back(trend, known ? stack->high : fmax(0, trend->high),
-                      stack->candidate && verdict->kind == VERDICT_ONE_OF);
-        }
-        trend->per_second = verdict->seconds > 0 ? trend->bytes / verdict->seconds : 0;
+        judged_trend(&samples->trends[i], verdict, i);
         settle_base(samples, i);
     }
 }

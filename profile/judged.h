@@ -12,6 +12,9 @@
 void judged_objects(struct verdict_object *objects, size_t count, const uint32_t *of_stack,
                     size_t stack_count);
 
+/* Bounds the trend of one stack of a verdict. */
+void judged_trend(struct trend *trend, const struct verdict *verdict, size_t stack);
+
 /*
  * Bounds the trends by a verdict on the samples of a comparison, as stacks. Amounts before become
  * those that agree with the trends: they have what was not sampled then.

@@ -41,12 +41,14 @@ struct class_model {
     double older;       /* bytes at the first look without a sample, at most */
     size_t born, died, alive, early; /* early: alive at the first look */
     double net, variance;            /* of the cells */
+    double shrunk;                   /* what cells have lost, whose place others may have taken */
 };
 
 /* The objects of one stack and class. */
 struct cell {
     uint32_t stack, class, born, died;
     double net, variance; /* of what has grown, bytes; by the better of two bounds */
+    double shrunk;        /* net is 0 instead of so much less */
 };
 
 /* Sums of cells. */
@@ -265,8 +267,11 @@ static struct cell make_cell(struct model *model, const struct verdict_object *o
     cell.net = class->weight * ((double)cell.born - (double)cell.died);
     cell.variance = class->weight * class->unseen * ((double)cell.born + (double)cell.died);
     bound_by_cohorts(&cell, model, objects, count);
-    if (cell.net < -Z * sqrt(cell.variance))
-        cell.net = 0; /* others take its place: that is no growth of theirs */
+    if (cell.net < -Z * sqrt(cell.variance)) { /* others take its place: that is no growth */
+        cell.shrunk = -cell.net;
+        cell.net = 0;
+    }
+    class->shrunk += cell.shrunk;
     class->born += cell.born;
     class->died += cell.died;
     class->net += cell.net;
@@ -425,7 +430,8 @@ static void bound_above(struct verdict_stack *stack, const struct model *model,
 
 /*
  * Bounds by the stack's own samples: of what it has no sample of, no more can be freed unseen than
- * was alive at the first look and older than the sampling.
+ * was alive at the first look and older than the sampling. What other stacks have lost it may have
+ * replaced.
  */
 static void bound_by_samples(struct verdict_stack *stack, double *total, const struct model *model,
                              const struct cell *cells, size_t count)
@@ -434,12 +440,13 @@ static void bound_by_samples(struct verdict_stack *stack, double *total, const s
 
     for (size_t i = 0; i < count; i++) {
         const struct class_model *class = &model->classes[cells[i].class];
-        if (!class->grows || !class->counts || class->older > SHARE * class->steady.change)
+        const double replaced = class->older + class->shrunk - cells[i].shrunk;
+        if (!class->grows || !class->counts || replaced > SHARE * class->steady.change)
             continue;
         weight = fmax(weight, class->weight);
         born += class->weight * (double)cells[i].born;
         died += class->weight * (double)cells[i].died;
-        older += class->older;
+        older += replaced;
         change += class->steady.change;
     }
     if (!(weight > 0))

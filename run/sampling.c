@@ -308,11 +308,12 @@ struct wait {
     const struct attachment *attachment;
     enum run_activity activity;
     uint64_t since, until;
-    struct trigger *trigger;
+    bool (*over)(void *ctx);
+    void *ctx;
     uint64_t report_at;
 };
 
-/* About once a second, however often the trigger is looked at. */
+/* About once a second, however often `over` is called. */
 static void report_progress(void *ctx)
 {
     struct wait *wait = ctx;
@@ -333,22 +334,35 @@ static bool is_due(void *ctx)
 {
     const struct wait *wait = ctx;
 
-    return trigger_look(wait->trigger);
+    return wait->over(wait->ctx);
+}
+
+static bool look_at_trigger(void *ctx)
+{
+    return trigger_look(ctx);
 }
 
 enum pause_end sampling_wait(struct attachment *attachment, struct sampling *sampling,
                              enum run_activity activity, uint64_t until, struct trigger *trigger)
 {
+    return sampling_wait_for(attachment, sampling, activity, until,
+                             trigger ? look_at_trigger : NULL, trigger);
+}
+
+enum pause_end sampling_wait_for(struct attachment *attachment, struct sampling *sampling,
+                                 enum run_activity activity, uint64_t until,
+                                 bool (*over)(void *ctx), void *ctx)
+{
     const struct run_events *events = attachment->request.events;
     bool reports = events && events->progress;
-    struct wait wait = {attachment, activity, clock_now(), until, trigger, 0};
+    struct wait wait = {attachment, activity, clock_now(), until, over, ctx, 0};
     const struct pause pause = {.until = until,
                                 .interrupted = interrupt_flag(),
                                 .target = &attachment->target,
                                 .tick = reports ? report_progress : NULL,
-                                .over = trigger ? is_due : NULL,
+                                .over = over ? is_due : NULL,
                                 .ctx = &wait,
-                                .tick_ns = trigger ? TRIGGER_LOOK_NS : 0};
+                                .tick_ns = over ? TRIGGER_LOOK_NS : 0};
     enum pause_end end;
 
     if (sampling->reported_until) {

@@ -118,6 +118,10 @@ void sampling_leave(struct attachment *attachment, struct sampling *sampling);
  */
 enum pause_end sampling_wait(struct attachment *attachment, struct sampling *sampling,
                              enum run_activity activity, uint64_t until, struct trigger *trigger);
+/* The same until `over`, called ten times a second, is true. */
+enum pause_end sampling_wait_for(struct attachment *attachment, struct sampling *sampling,
+                                 enum run_activity activity, uint64_t until,
+                                 bool (*over)(void *ctx), void *ctx);
 /* After PAUSE_ENDED: sets FAULT_GONE or a more exact fault. */
 fault_code sampling_lost(const struct attachment *attachment, struct fault *fault);
 

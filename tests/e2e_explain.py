@@ -162,7 +162,7 @@ class Explain(allocators.TestCase):
         left = limit["left"] / (answer["growth"]["bytes"] / answer["growth"]["ns"])
         self.assertLess(answer["growth"]["limit_in_ns"], 1.1 * left)
         self.assertGreater(answer["growth"]["limit_in_ns"], 0.3 * left)
-        self.assertEqual(answer["next"]["step"], "grow")
+        self.assertEqual(answer["next"]["step"], "leak")
         self.assertRegex(text.replace("\n", " "),
                          r" of 4 GiB \(\d+ %\) and grows by \S+ MiB/s: at this rate the limit is "
                          r"reached in about \d+ (s|min) ")

@@ -28,7 +28,7 @@ def perf_files(pid):
 
 class Faulting(lib.TestCase):
     def grow(self, pid, *words, **options):
-        return lib.run_tool("grow", pid, "-d", "500ms", *words, **options)
+        return lib.run_tool("leak", "--faults", pid, "-d", "500ms", *words, **options)
 
     def setUp(self):
         lib.require_root()
@@ -71,7 +71,7 @@ class Faulting(lib.TestCase):
     def kill_tools(self, victim):
         for sampling in KILLS * (False, True):
             tool = subprocess.Popen(
-                [lib.TOOL, "grow", str(victim.pid), "-d", "60s"], env=lib.tool_environment(),
+                [lib.TOOL, "leak", "--faults", str(victim.pid), "-d", "60s"], env=lib.tool_environment(),
                 stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
             try:
                 if sampling:
@@ -97,7 +97,8 @@ class Refused(lib.TestCase):
         return path if os.path.exists(path) else shutil.copy(program, path)
 
     def grow(self, pid, *before):
-        return lib.run_tool(*before[1:], self.copy(lib.TOOL), "grow", pid, "-d", "200ms", "--json",
+        return lib.run_tool(*before[1:], self.copy(lib.TOOL), "leak", "--faults", pid, "-d", "200ms",
+                            "--json",
                             tool=before[0], cwd="/", env={"ASAN_OPTIONS": "detect_leaks=0"})
 
     def assert_refused(self, result, name, *words):
@@ -150,7 +151,7 @@ class Refused(lib.TestCase):
                                    extra_groups=[])
         self.addCleanup(lib.end_process, process)
         self.assertEqual(process.stdout.readline(), b"ready\n")
-        tool = (*self.as_nobody(), self.copy(lib.TOOL), "grow", process.pid, "-d", "200ms")
+        tool = (*self.as_nobody(), self.copy(lib.TOOL), "leak", "--faults", process.pid, "-d", "200ms")
         result = lib.run_tool("--nofile=200:200", *tool, tool="prlimit", cwd="/",
                               env={"ASAN_OPTIONS": "detect_leaks=0"})
         self.assert_ran(result)

@@ -1,4 +1,4 @@
-"""jeattach grow: who makes the RSS grow, in processes whose allocator was never prepared."""
+"""jeattach leak --faults: who makes the RSS grow, in processes whose allocator was never prepared."""
 
 import json
 import os
@@ -66,7 +66,7 @@ class TestCase(lib.TestCase):
         """Returns when page faults are sampled."""
         perf_events.require()
         tool = subprocess.Popen(
-            [lib.TOOL, "grow", "-d", "1h", *words, str(pid)],
+            [lib.TOOL, "leak", "--faults", "-d", "1h", *words, str(pid)],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -102,6 +102,11 @@ class TestCase(lib.TestCase):
         self.assertEqual(tool.returncode, lib.INTERRUPTED, err)
         return out.decode()
 
+    def faults(self, tool):
+        """What it has seen of pages and page faults until now, and of jemalloc's objects."""
+        told = json.loads(self.interrupt(tool))
+        return {**told["faults"], "objects": told["objects"]}
+
 
 class Seeded(TestCase):
     """1 MB/s by leak_here among 1 GB/s by churn_here: leak_here is first, and nearly all of it."""
@@ -111,7 +116,7 @@ class Seeded(TestCase):
         tool = self.start_grow(process.pid, "--period", str(PERIOD), "--json")
         process.ask("run 2500 2500")
         grown = anonymous(process.pid) - before
-        told = json.loads(self.interrupt(tool))
+        told = self.faults(tool)
         first = told["rows"][0]
         self.assertIn("leak_here", functions(first), told)
         self.assertGreater(first["bytes"], 0.6 * told["by_stack"], told)
@@ -148,7 +153,7 @@ class Seeded(TestCase):
         tool = self.start_grow(process.pid, "--json")
         process.ask("leak 60000 200")
         grown = anonymous(process.pid) - before
-        told = json.loads(self.interrupt(tool))
+        told = self.faults(tool)
         self.assertAlmostEqual(told["objects"]["bytes"], grown, delta=grown / 10)
         self.assertEqual(told["objects"]["sizes"][0]["size"], PAGE)
 
@@ -174,7 +179,7 @@ class Kinds(TestCase):
         tool = self.start_grow(process.pid, "--period", "3", "--json")
         for command in commands:
             process.ask(command)
-        return {part["kind"]: part for part in json.loads(self.interrupt(tool))["parts"]}
+        return {part["kind"]: part for part in self.faults(tool)["parts"]}
 
     def assert_part(self, parts, kind, function, kib=KIB, more=300):
         """Pages at the ends and of the allocator's own data are a few more."""
@@ -237,7 +242,7 @@ class Kinds(TestCase):
         process.process.stdin.flush()
         if process.process.stdout.readline() != "ok\n":
             raise unittest.SkipTest("no huge pages are reserved (vm.nr_hugepages)")
-        told = json.loads(self.interrupt(tool))
+        told = self.faults(tool)
         parts = {part["kind"]: part for part in told["parts"]}
         self.assertEqual(parts["huge"]["bytes"], 8 * MIB)
         self.assertIn("grow_map", functions(parts["huge"]["stacks"][0]))
@@ -249,7 +254,7 @@ class Kinds(TestCase):
         tool = self.start_grow(process.pid, "--period", "3", "--json")
         for _ in range(4):
             process.ask("deep %d" % (2 * self.KIB))
-        told = json.loads(self.interrupt(tool))
+        told = self.faults(tool)
         self.assertGreater(told["stack_bytes"], 60 * 700)
         self.assertLess(told["stacks_cut"], told["samples"] / 2, told)
         self.assertGreater(functions(told["rows"][0]).count("grow_deep"), 59, told["rows"][0])
@@ -283,7 +288,7 @@ class Kinds(TestCase):
         process.stdin.flush()
         process.stdout.readline()
         grown = anonymous(process.pid) - before
-        told = json.loads(self.interrupt(tool))
+        told = self.faults(tool)
         parts = {part["kind"]: part for part in told["parts"]}
         # 100000 tuples of 64 bytes with their collector's head, and numbers of 32
         self.assertGreater(parts["pymalloc"]["bytes"], 7 * MIB, parts)
@@ -302,9 +307,9 @@ class Languages(TestCase):
         shutil.copy(self.build("cc", source=KINDS), program)
         process = allocators.Allocator(self.directory(), [program], {}, None, words)
         self.addCleanup(process.stop)
-        result = lib.run_tool("grow", "-d", "100ms", "--json", process.pid)
+        result = lib.run_tool("leak", "--faults", "-d", "100ms", "--json", process.pid)
         self.assert_ran(result)
-        return process.pid, json.loads(result.text)["language"]
+        return process.pid, json.loads(result.text)["faults"]["language"]
 
     def test_commands(self):
         for name, command in (
@@ -368,7 +373,7 @@ class Crowd(TestCase):
         process.ask("late %d 500" % (kib // 2))
         grown = anonymous(process.pid) - before
         self.assert_few_events(tool)
-        told = json.loads(self.interrupt(tool))
+        told = self.faults(tool)
         self.assertTrue(told["by_cpu"])
         self.assertEqual(told["threads_missed"], 0)
         self.assertAlmostEqual(told["net"], grown, delta=grown / 10)
@@ -390,7 +395,7 @@ class Crowd(TestCase):
     def test_timeout(self):
         """It is over before the events are opened: nothing is sampled."""
         process = self.crowd(1000)
-        result = lib.run_tool("grow", "-d", "1s", "--timeout", "0.001ms", "--json", process.pid)
+        result = lib.run_tool("leak", "--faults", "-d", "1s", "--timeout", "0.001ms", "--json", process.pid)
         self.assertEqual(json.loads(result.text)["error"]["code"], "too_late", result)
 
     def test_becomes_a_crowd(self):
@@ -402,7 +407,7 @@ class Crowd(TestCase):
         self.assertTrue(lib.wait_until(lambda: self.samples(tool.pid) <= 2 * CPUS))
         self.wait_until_looked(tool)
         process.ask("leak 40200 1000")  # 20 KiB in each thread
-        told = json.loads(self.interrupt(tool))
+        told = self.faults(tool)
         self.assertTrue(told["by_cpu"])
         # The stacks of the threads that start have been touched, too.
         leaked = [row for row in told["rows"] if "sleeper" in functions(row)]
@@ -412,9 +417,9 @@ class Crowd(TestCase):
     def test_twenty_thousand_threads(self):
         """An event and a ring for each took 50 s and 16 GiB of the kernel's memory."""
         process = self.crowd(20000)
-        result = lib.run_tool("grow", "-d", "1s", "--timeout", "5s", "--json", process.pid)
+        result = lib.run_tool("leak", "--faults", "-d", "1s", "--timeout", "5s", "--json", process.pid)
         self.assert_ran(result)
-        self.assertEqual(json.loads(result.text)["threads_missed"], 0)
+        self.assertEqual(json.loads(result.text)["faults"]["threads_missed"], 0)
         self.check_crowd(process, 160000)
 
 
@@ -435,7 +440,7 @@ class Later(TestCase):
         process.stdin.flush()
         before = anonymous(process.pid)
         self.assertTrue(lib.wait_until(lambda: anonymous(process.pid) > before + 20000 * KIB))
-        told = json.loads(self.interrupt(tool))
+        told = self.faults(tool)
         wanted = ["grow_in_library", "call_back", "main"]
         found = sum(
             row["bytes"]
@@ -455,8 +460,8 @@ class Verb(TestCase):
         tool = self.start_grow(self.process.pid, "--period", "1", "-o", path)
         self.process.ask("leak 4000 200")
         text = self.interrupt(tool)
-        self.assertRegex(text, r"\Agrowing\[%d\] grows by [0-9.]+ [KM]iB/s; first touched by: "
-                               r"\d+ %% leak_here \(growing.c:\d+\)" % self.process.pid)
+        self.assertRegex(text, r"\Agrowing\[%d\] gr\w+ by [0-9.]+ [KM]iB.* in the C library's heap \(exact\); "
+                               r"first touched by: \d+ %% leak_here \(growing.c:\d+\)" % self.process.pid)
         self.assertRegex(text, r"\nRSS: \S+ MiB -> \S+ MiB, \+.* in .*; heap \+\S+ MiB")
         report = lib.run_tool("report", path, "-f", "json")
         self.assert_ran(report)
@@ -470,9 +475,9 @@ class Verb(TestCase):
 
     def test_at_rest(self):
         perf_events.require()
-        result = lib.run_tool("grow", "-d", "300ms", self.process.pid)
+        result = lib.run_tool("leak", "--faults", "-d", "300ms", self.process.pid)
         self.assert_ran(result)
-        self.assertIn("growing[%d] does not grow\n" % self.process.pid, result.text)
+        self.assertIn("growing[%d] does not grow: " % self.process.pid, result.text)
 
     def test_shrinks(self):
         self.process.ask("hold")
@@ -519,23 +524,28 @@ class Verb(TestCase):
         out, err = tool.communicate(timeout=lib.TOOL_TIMEOUT)
         self.assertEqual(tool.returncode, lib.GONE, err)
         self.assertIn(b"another program", err)
-        told = json.loads(out.decode().splitlines()[0])
+        told = json.loads(out.decode().splitlines()[0])["faults"]
         self.assertGreaterEqual(told["after"]["rss"], told["before"]["rss"])
 
     def test_dry_run(self):
-        result = lib.run_tool("grow", "--dry-run", self.process.pid)
+        result = lib.run_tool("leak", "--faults", "--dry-run", self.process.pid)
         self.assert_ran(result)
         self.assertIn("calls      none", result.text)
 
 
 class Filled(TestCase):
-    def test_leak_offers_it(self):
-        """Where profiling was not enabled, the fix names grow."""
+    def test_without_profiling(self):
+        """Where profiling was not enabled, that is said, and there is an answer all the same."""
         process = self.growing(self.build("cc"), LD_PRELOAD=debian_jemalloc())
-        result = lib.run_tool("leak", process.pid)
+        result = self.assert_ran(lib.run_tool("leak", "-d", "500ms", "--json", process.pid))
+        told = json.loads(result.text)
+        self.assertEqual(told["evidence"], "exact")
+        self.assertIn("no samples: profiling was not enabled when it was started", result.err)
+        result = lib.run_tool("leak", "--samples", process.pid)
         self.assertEqual(result.code, lib.PROFILING_OFF, result)
-        self.assertIn("; to see which stacks make its RSS grow, without profiling: "
-                      "jeattach grow %d\n" % process.pid, result.err)
+        result = lib.run_tool("dump", process.pid)
+        self.assertIn("; to see what grows in it without profiling: jeattach leak %d\n" % process.pid,
+                      result.err)
 
     def test_redis(self):
         redis = lib.Redis(self.directory())
@@ -545,7 +555,7 @@ class Filled(TestCase):
         redis.cli("eval", "for i=1,100000 do redis.call('SET','k'..i,string.rep('x',100)) end",
                   "0")
         grown = anonymous(redis.pid) - before
-        told = json.loads(self.interrupt(tool))
+        told = self.faults(tool)
         self.assertGreater(grown, 10 << 20)
         self.assertAlmostEqual(sum(row["bytes"] for row in told["rows"]), grown,
                                delta=grown / 10)
@@ -566,11 +576,11 @@ class Dear(lib.TestCase):
         process = subprocess.Popen([program, path], stdout=subprocess.PIPE)
         self.addCleanup(lib.end_process, process)
         self.assertEqual(process.stdout.readline(), b"ready\n")
-        result = lib.run_tool("grow", "-d", "1s", "--json", process.pid)
+        result = lib.run_tool("leak", "--faults", "-d", "1s", "--json", process.pid)
         if result.code == lib.NOT_PERMITTED and "perf" in result.err:
             raise unittest.SkipTest("page faults may not be sampled here: %s" % result.err)
         self.assert_ran(result)
-        told = json.loads(result.text)
+        told = json.loads(result.text)["faults"]
         self.assertLess(told["sampled_ns"], 20e9)
         self.assertGreater(told["samples"], told["stacks_left_out"])
 

@@ -100,14 +100,18 @@ class Leak(e2e_record.TestCase):
         seconds = told["sampled_ns"] / 1e9
         self.assertLess(abs(first["bytes_per_s"] - first["bytes"] / seconds), 2)
         self.assertGreater(told["allocated_after"] - told["allocated_before"], 3 << 19)
-        # Jemalloc counts the leaked objects exactly, and those that threads keep for later.
-        self.assertEqual(told["class"]["size"], 1024)
-        self.assertGreater(told["class"]["counted"], (3 << 19) - (1 << 18))
-        self.assertLess(told["class"]["counted"], most + (1 << 18))
-        self.assertEqual((told["verdict"], first["verdict"]), ("growing", "grows"))
+        # Jemalloc's records have the leaked objects exactly, and those that threads keep for later.
+        self.assertEqual((told["verdict"], told["evidence"]), ("grows", "exact"), told)
+        part = told["parts"][0]
+        self.assertEqual((part["kind"], part["size"], part["evidence"]), ("objects", 1024, "exact"))
+        self.assertGreater(part["bytes"], (3 << 19) - (1 << 18))
+        self.assertLess(part["bytes"], most + (1 << 18))
+        self.assertEqual(part["stacks"][0]["stack"][0]["function"], "leak_here", part)
+        self.assertEqual(part["stacks"][0]["evidence"], "samples")
         self.assertRegex(
             told["answer"],
-            r"^leaking: leak_here \(leaky\.c:\d+\) <- work \(leaky\.c:\d+\) grows by ",
+            r"^grows by [\d.]+ [KM]iB/s in objects of 1 KiB \(exact\): "
+            r"leak_here \(leaky\.c:\d+\) <- work \(leaky\.c:\d+\)",
         )
         self.assertLess(told["allocated_before"], told["allocated_after"])
         self.assertTrue(0 < told["covered_percent"] <= 100, told)
@@ -129,7 +133,9 @@ class Leak(e2e_record.TestCase):
         code, out, err = self.end(tool)
         text = out.decode()
         self.assertEqual(code, lib.INTERRUPTED, err)
-        self.assertRegex(text, r"\Aleaky\[%d\] \w.*\nstats\.allocated: .* -> .*, \+.* in .* s, " % leaky.pid)
+        self.assertRegex(text, r"\Aleaky\[%d\] grows by .*: leak_here \(leaky\.c:\d+\)" % leaky.pid)
+        self.assertRegex(text, r"(?m)^stats\.allocated: .* -> .*, \+.* in .* s, ")
+        self.assertRegex(text, r"(?m)^jemalloc: \+.* in objects in use \(exact, \d+ looks\): .* of 1 KiB")
         self.assertRegex(text, r"(?m)^covered: the samples represent .*, [\d.]+ % of .*; "
                                r"memory allocated before sampling started is not covered$")
         covered = float(re.search(r"([\d.]+) % of", text)[1])
@@ -227,7 +233,7 @@ class Leak(e2e_record.TestCase):
                 path = os.path.join(place, "x." + extension)
                 result = self.leak(leaky.pid, "-d", "100ms", "-o", path)
                 self.assertIn(sign, self.read(path))
-                self.assertRegex(result.text, r"(?m)^RSS: .* -> .* in ([1-9]\d\d ms|[\d.]+ s) \(stats\.allocated ")
+                self.assertRegex(result.text, r"(?m)^RSS: .* -> .* in [\d.]+ m?s")
         result = self.leak(leaky.pid, "--call", "-d", "100ms")
         self.assertIn("stats.allocated: ", result.text)
         result = self.leak(leaky.pid, "-d", "100ms", "-f", "folded")

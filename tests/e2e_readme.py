@@ -35,7 +35,7 @@ NOT_RUN = {
 }
 
 # What the machine may refuse to everybody: the first words of the commands, and what they say then.
-MAY_BE_REFUSED = {"jeattach grow": "perf_event_open"}
+MAY_BE_REFUSED = {}
 
 # Functions of Debian's redis-server, and the system calls in which it may be: they depend on the
 # release, and on the moment.

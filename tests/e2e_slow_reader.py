@@ -187,7 +187,7 @@ class EveryVerb(TestCase):
         yield from (("recent", *words, *short) for words in ((), ("--json",), ("-f", "text")))
         yield from (("stats", word, pid) for word in ("--full", "--prometheus", "--threads"))
         yield from ((verb, *words, pid) for words in ((), ("--json",)) for verb in ("frag", "peek"))
-        yield from (("explain", pid), ("stats", "--bins", pid), ("grow", "--dry-run", pid))
+        yield from (("explain", pid), ("stats", "--bins", pid), ("leak", "--faults", "--dry-run", pid))
         yield from (("top", "--once", pid), ("top", "--count", "2", "-d", "100ms", pid, "--json"))
         yield from (("watch", *rule, "--json"), ("watch", *rule, "--dry-run"))
         yield from (("report", "-f", form, self.heap)

@@ -171,9 +171,7 @@ static const struct {
 } steps[STEP_COUNT] = {
     [STEP_PERMIT] = {"permit", NULL, NULL, "without it only the numbers above can be read"},
     [STEP_LEAK] = {"leak", "leak", " -d 60s",
-                   "it grows; this shows which calls allocate what stays"},
-    [STEP_GROW] = {"grow", "grow", " -d 60s",
-                   "it grows; this shows which calls use the new memory, without profiling"},
+                   "this shows what grows in it, and which calls make it grow"},
     [STEP_PURGE] = {"purge", "purge", "",
                     "jemalloc keeps free pages, and this returns them to the kernel"},
     [STEP_FRAG] = {"frag", "frag", "",
@@ -187,7 +185,7 @@ static const struct {
                          "a call is not possible now; this shows the counts in memory"},
     [STEP_PEEK] = {"peek", "peek", "",
                    "profiling is not possible; this shows what the objects are"},
-    [STEP_LOOK] = {"look", "grow", " -d 60s",
+    [STEP_LOOK] = {"look", "leak", " -d 60s",
                    "a second is short: this watches for a minute, and shows which calls"},
     [STEP_AGAIN] = {"explain", "explain", "", "it is stopped: look again when it runs"},
 };
@@ -238,16 +236,6 @@ const char *heap_kind_name(enum heap_kind kind)
     };
 
     return names[kind];
-}
-
-enum heap_kind heap_kinds_collector(unsigned kinds)
-{
-    static const enum heap_kind collectors[] = {HEAP_JVM, HEAP_V8, HEAP_GO, HEAP_DOTNET};
-
-    for (size_t i = 0; i < sizeof collectors / sizeof *collectors; i++)
-        if (kinds & 1u << collectors[i])
-            return collectors[i];
-    return HEAP_KINDS;
 }
 
 const char *heap_kinds_text(unsigned kinds, char *out, size_t size)

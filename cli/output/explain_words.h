@@ -19,11 +19,6 @@ const char *explain_step_name(enum explain_step step);
 
 /* Returns the name of an allocator: "glibc malloc". */
 const char *heap_kind_name(enum heap_kind kind);
-/*
- * Returns the run-time system that collects garbage, in whose heap a growth may be no growth;
- * HEAP_KINDS: there is none.
- */
-enum heap_kind heap_kinds_collector(unsigned kinds);
 /* Writes the names of all that are set: "Go", "Python, glibc malloc"; "" if there is none. */
 const char *heap_kinds_text(unsigned kinds, char *out, size_t size);
 

@@ -3,7 +3,6 @@
 #include "base/units.h"
 #include "cli/output/language_hint.h"
 #include "cli/output/stack_json.h"
-#include "cli/output/wrap.h"
 #include "profile/stack_text.h"
 #include "profile/views/call_label.h"
 #include "profile/views/place_text.h"
@@ -14,11 +13,11 @@
 
 enum {
     ANSWER_ROWS = 3,
-    OBJECT_ROWS = 10,   /* sizes in JSON */
     NOTABLE_PAGES = 16, /* a smaller change of the whole is none */
     /* The tool's own reads bring pages of the program's files into memory. */
     NOTABLE_FILE_PAGES = 256,
     CALL_INDENT = 12,
+    NOTABLE_PERCENT = 25,
 };
 
 /* ---- rows ---- */
@@ -126,88 +125,48 @@ static double end_change(const struct grow *grow, size_t offset)
 
 #define END_CHANGE(grow, member) end_change(grow, offsetof(struct proc_usage, member))
 
-/* "grows by 1.02 MiB/s" */
-static void write_grow_verdict(const struct grow_view *view, FILE *out)
-{
-    const struct grow *grow = view->grow;
-    double seconds = view_seconds(view), change = grow_net(grow),
-           notable = grow_bytes(grow, NOTABLE_PAGES),
-           files = END_CHANGE(grow, file) + END_CHANGE(grow, shared);
-    char text[UNITS_TEXT];
-
-    if (change >= notable && seconds > 0)
-        fprintf(out, "grows by %s", units_rate(change / seconds, text) + 1);
-    else if (change <= -notable && seconds > 0)
-        fprintf(out, "shrinks by %s", units_rate(-change / seconds, text) + 1);
-    else if (files >= grow_bytes(grow, NOTABLE_FILE_PAGES))
-        fprintf(out, "grows by %s, in files or shared memory only",
-                units_rate(files / fmax(seconds, 1e-3), text) + 1);
-    else
-        fputs("does not grow", out);
-}
-
-/* ", most of it in objects of 1 KiB": if jemalloc's records say so. */
-static void write_size(const struct grow_view *view, FILE *out)
-{
-    const struct grow *grow = view->grow;
-    struct object_growth growth;
-    char text[UNITS_TEXT];
-
-    object_growth_make(&growth, &grow->objects_before, &grow->objects_after);
-    if (growth.known && growth.count && grow_net(grow) >= grow_bytes(grow, NOTABLE_PAGES) &&
-        (double)growth.rows[0].bytes > grow_net(grow) / 2)
-        fprintf(out, ", most of it in objects of %s",
-                units_bytes((double)growth.rows[0].size, text));
-}
-
 /*
  * "; first touched by: 61 % session_new (leaky.c:12), ..." Not more than that is known: an
  * allocator may have given the memory to another stack since.
  */
-static void write_toucher_names(const struct grow_view *view, const struct grow_rows *rows,
+static bool write_toucher_names(const struct grow_view *view, const struct grow_rows *rows,
                                 FILE *out)
 {
     char place[PLACE_TEXT_SIZE];
     const char *before = "; first touched by: ";
 
     if (!rows->count || (double)rows->list[0].bytes <= rows->list[0].error) {
-        fputs(": too few samples to name a stack; try a longer time (-d), or --period with a "
-              "smaller number",
+        fputs("; too few samples of page faults to name a stack: try a longer time (-d), or "
+              "--period with a smaller number",
               out);
-        return;
+        return false;
     }
     for (size_t i = 0; i < rows->count && i < ANSWER_ROWS; i++) {
         const struct grow_row *row = &rows->list[i];
         double percent = display_percent((double)row->bytes, (double)rows->bytes);
-        if (i > 0 && (percent < 1 || (double)row->bytes <= row->error))
+        if (i > 0 && (percent < NOTABLE_PERCENT || (double)row->bytes <= row->error)) {
+            fputs(" and others", out);
             break;
+        }
         fprintf(out, "%s%.0f %% ", before, percent);
         text_write_clean(out, place_text(view->samples, &view->samples->list[row->sample], place),
                          "");
         before = ", ";
     }
+    return true;
 }
 
-static void write_culprits(const struct grow_view *view, FILE *out)
+bool grow_write_touchers(const struct grow_view *view, enum grow_kind kind, FILE *out)
 {
-    if (grow_net(view->grow) >= grow_bytes(view->grow, NOTABLE_PAGES))
-        write_toucher_names(view, view->rows, out);
-}
+    struct grow_rows rows;
+    bool named = false;
 
-static void write_answer(const struct grow_view *view, FILE *out)
-{
-    struct wrap wrap;
-    FILE *line = wrap_begin(&wrap, out);
-
-    text_write_clean(line, view->target->stat.comm, "");
-    fprintf(line, "[%d] ", (int)view->target->pid);
-    write_grow_verdict(view, line);
-    write_size(view, line);
-    write_culprits(view, line);
-    fputc('\n', line);
-    fputs(view->colors ? "\033[1m" : "", out);
-    wrap_end(&wrap, 0, out);
-    fputs(view->colors ? "\033[0m" : "", out);
+    if (view->grow->refused.code != FAULT_NONE ||
+        !grow_rows_make(&rows, view->grow, view->samples, kind, GROW_ROWS_BY_CALL))
+        return false;
+    named = write_toucher_names(view, &rows, out);
+    grow_rows_free(&rows);
+    return named;
 }
 
 /* ---- what has changed ---- */
@@ -261,7 +220,7 @@ static const struct {
     size_t notable; /* pages */
 } kinds[] = {
     [GROW_JEMALLOC] = {"jemalloc", "jemalloc's heap", NOTABLE_PAGES},
-    [GROW_LIBC] = {"libc", "heap of the C library", NOTABLE_PAGES},
+    [GROW_LIBC] = {"libc", "the C library's heap", NOTABLE_PAGES},
     [GROW_PYMALLOC] = {"pymalloc", "pools of Python objects", NOTABLE_PAGES},
     [GROW_MAPPED] = {"mappings", "anonymous mappings", NOTABLE_PAGES},
     [GROW_STACKS] = {"stacks", "thread stacks", NOTABLE_PAGES},
@@ -336,31 +295,6 @@ static void write_division(const struct grow_view *view, FILE *out)
     if (sum->again >= NOTABLE_PAGES)
         fprintf(out, "not growth: %s that was touched, and returned before the end\n",
                 units_bytes(grow_bytes(grow, sum->again), text));
-}
-
-/*
- * A page belongs to who touched it first. What an allocator gives out again shows only here:
- * by size, not by stack.
- */
-static void write_object_growth(const struct grow_view *view, FILE *out)
-{
-    const struct grow *grow = view->grow;
-    struct object_growth growth;
-    char text[UNITS_TEXT];
-
-    object_growth_make(&growth, &grow->objects_before, &grow->objects_after);
-    if (!growth.known)
-        return;
-    fprintf(out, "jemalloc: %s in objects in use", units_change((double)growth.bytes, text));
-    for (size_t i = 0; i < growth.count && i < ANSWER_ROWS; i++) {
-        const struct object_growth_row *row = &growth.rows[i];
-        if (row->bytes < (int64_t)grow_bytes(grow, NOTABLE_PAGES))
-            break;
-        fprintf(out, "%s %s in %lld of ", i ? "," : ":", units_change((double)row->bytes, text),
-                (long long)row->objects);
-        fputs(units_bytes((double)row->size, text), out);
-    }
-    fputc('\n', out);
 }
 
 /* One in a hundred stacks, or fewer, changes no answer. */
@@ -527,7 +461,7 @@ static void write_row_list(const struct grow_view *view, const struct grow_rows 
 }
 
 /* The same function in other stacks is the same answer: one row. */
-static void write_table(const struct grow_view *view, FILE *out)
+void grow_write_table(const struct grow_view *view, FILE *out)
 {
     struct grow_rows rows;
 
@@ -536,26 +470,13 @@ static void write_table(const struct grow_view *view, FILE *out)
     grow_rows_free(&rows);
 }
 
-/* What the change consists of. */
-static void write_parts(const struct grow_view *view, FILE *out)
+void grow_write_parts(const struct grow_view *view, FILE *out)
 {
-    struct wrap wrap;
-    FILE *lines = wrap_begin(&wrap, out);
-
-    write_rss(view, lines);
-    write_division(view, lines);
-    write_kinds(view, lines);
-    write_object_growth(view, lines);
-    write_language(view, lines);
-    write_lacks(view, lines);
-    wrap_end(&wrap, 2, out);
-}
-
-void grow_print(const struct grow_view *view, FILE *out)
-{
-    write_answer(view, out);
-    write_parts(view, out);
-    write_table(view, out);
+    write_rss(view, out);
+    write_division(view, out);
+    write_kinds(view, out);
+    write_language(view, out);
+    write_lacks(view, out);
 }
 
 /* ---- JSON ---- */
@@ -600,29 +521,6 @@ static void json_division(const struct grow *grow, struct json *json)
     json_rounded(json, "again", grow_bytes(grow, sum->again));
 }
 
-static void json_objects(const struct grow *grow, struct json *json)
-{
-    struct object_growth growth;
-
-    object_growth_make(&growth, &grow->objects_before, &grow->objects_after);
-    if (!growth.known) {
-        json_null(json, "objects");
-        return;
-    }
-    json_object_begin(json, "objects");
-    json_signed(json, "bytes", growth.bytes);
-    json_list_begin(json, "sizes");
-    for (size_t i = 0; i < growth.count && i < OBJECT_ROWS; i++) {
-        json_item_begin(json);
-        json_number(json, "size", growth.rows[i].size);
-        json_signed(json, "objects", growth.rows[i].objects);
-        json_signed(json, "bytes", growth.rows[i].bytes);
-        json_item_end(json);
-    }
-    json_list_end(json);
-    json_object_end(json);
-}
-
 static void json_part_stack(const struct grow_view *view, const struct grow_row *row,
                             struct json *json)
 {
@@ -635,11 +533,22 @@ static void json_part_stack(const struct grow_view *view, const struct grow_row 
     json_item_end(json);
 }
 
+void grow_touchers_json(const struct grow_view *view, enum grow_kind kind, struct json *json)
+{
+    struct grow_rows rows;
+
+    json_list_begin(json, "stacks");
+    if (grow_rows_make(&rows, view->grow, view->samples, kind, GROW_ROWS_BY_CALL))
+        for (size_t i = 0; i < rows.count; i++)
+            json_part_stack(view, &rows.list[i], json);
+    grow_rows_free(&rows);
+    json_list_end(json);
+}
+
 static void json_part(const struct grow_view *view, enum grow_kind kind, struct json *json)
 {
     const struct grow *grow = view->grow;
     const struct grow_part *part = &grow->sum.parts[kind];
-    struct grow_rows rows;
 
     json_item_begin(json);
     json_text(json, "kind", kinds[kind].name);
@@ -650,12 +559,7 @@ static void json_part(const struct grow_view *view, enum grow_kind kind, struct 
     json_rounded(json, "in_flight", grow_bytes(grow, part->in_flight));
     json_rounded(json, "without_sample", grow_bytes(grow, part->nobody));
     json_number(json, "samples", part->samples);
-    json_list_begin(json, "stacks");
-    if (grow_rows_make(&rows, grow, view->samples, kind, GROW_ROWS_BY_CALL))
-        for (size_t i = 0; i < rows.count; i++)
-            json_part_stack(view, &rows.list[i], json);
-    grow_rows_free(&rows);
-    json_list_end(json);
+    grow_touchers_json(view, kind, json);
     json_item_end(json);
 }
 
@@ -689,7 +593,6 @@ static void json_lacks(const struct grow *grow, struct json *json)
     json_number(json, "looks", grow->pages.looks);
     json_number(json, "longest_look_ns", grow->pages.longest_ns);
     json_number(json, "unread", grow->pages.unread);
-    json_bool(json, "interrupted", grow->interrupted);
     json_bool(json, "ended", grow->ended.code != FAULT_NONE);
 }
 
@@ -702,7 +605,6 @@ void grow_json(const struct grow_view *view, struct json *json)
     json_grow_end(json, "before", &grow->before);
     json_grow_end(json, "after", &grow->after);
     json_division(grow, json);
-    json_objects(grow, json);
     json_lacks(grow, json);
     grow_parts_json(view, json);
     language_hint_json(&hint, language_hint(grow->heaps, view->target, &hint), "language", json);

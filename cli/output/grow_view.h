@@ -43,8 +43,13 @@ struct grow_view {
     bool colors;
 };
 
-/* Prints what was found, at most limit rows; colors: with escape sequences. */
-void grow_print(const struct grow_view *view, FILE *out);
+/* Print what the change consists of, and at most limit rows. */
+void grow_write_parts(const struct grow_view *view, FILE *out);
+void grow_write_table(const struct grow_view *view, FILE *out);
+/* "; first touched by: 98 % map_more (x.c:9)"; false: no stack is named. */
+bool grow_write_touchers(const struct grow_view *view, enum grow_kind kind, FILE *out);
+/* Adds "stacks". */
+void grow_touchers_json(const struct grow_view *view, enum grow_kind kind, struct json *json);
 /* Returns the name of a kind in JSON: "mappings"; and in words: "memory of mmap". */
 const char *grow_kind_name(enum grow_kind kind);
 const char *grow_kind_words(enum grow_kind kind);

@@ -80,7 +80,7 @@ const struct verb verb_explain = {
              "stopped. It takes about a second, for which it watches the RSS.\n",
     .notes = "Growth is reported only if its own memory, anonymous or swapped, rises by 256\n"
              "KiB or more within that second; a slower leak needs a longer look: jeattach\n"
-             "grow, leak, or watch. Time left is the space below the limit divided by the\n"
+             "leak, or watch. Time left is the space below the limit divided by the\n"
              "rate of that second.\n"
              "\n"
              "Objects in use are counted now, from the records of jemalloc 5.0 and later.\n"

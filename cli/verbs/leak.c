@@ -1,21 +1,21 @@
 /* jeattach leak */
-#include "run/leak.h"
-#include "base/text.h"
-#include "base/units.h"
+#include "run/leak/leak.h"
 #include "cli/job.h"
+#include "cli/notes.h"
 #include "cli/output/attachment_json.h"
+#include "cli/output/leak_view.h"
 #include "cli/output/stack_json.h"
 #include "cli/presentation.h"
 #include "cli/verbs/verbs.h"
-#include "profile/views/growth_answer.h"
+#include "jemalloc/faults.h"
+#include "run/readout.h"
 
 #include <math.h>
 #include <stdio.h>
-#include <string.h>
-
-enum { ANSWER_BYTES = 1024 };
 
 #define DEFAULT_NS (60ull * 1000000000)
+
+enum { ROWS_DEFAULT = 10 };
 
 struct leak_verb {
     struct attachment attachment;
@@ -24,159 +24,14 @@ struct leak_verb {
     struct output output;
     const struct options *options;
     struct leak leak;
+    bool profiles;           /* the attachment is open for profiles */
+    struct fault no_samples; /* why not, although they were wanted */
+    bool judged;             /* verdict is made */
+    struct verdict verdict;
+    struct leak_view view;
 };
 
-/* Without a call. */
-static void print_rss(const struct leak *leak)
-{
-    double from = (double)leak->before.rss, to = (double)leak->after.rss;
-    char texts[4][UNITS_TEXT];
-
-    printf("RSS: %s -> %s, %s in %s (stats.allocated needs a call: --call)\n",
-           units_bytes(from, texts[0]), units_bytes(to, texts[1]),
-           units_change(to - from, texts[2]),
-           units_duration(leak->after.at_ns - leak->before.at_ns, texts[3]));
-}
-
-static void print_counted(const struct leak *leak)
-{
-    const struct stats_gauges *before = &leak->before.gauges, *after = &leak->after.gauges;
-    double grown = (double)after->allocated - (double)before->allocated;
-    uint64_t took_ns = leak->after.at_ns - leak->before.at_ns;
-    char from[UNITS_TEXT], to[UNITS_TEXT], change[UNITS_TEXT], took[UNITS_TEXT], rate[UNITS_TEXT];
-
-    printf("stats.allocated: %s -> %s, %s in %s, %s\n",
-           units_bytes((double)before->allocated, from), units_bytes((double)after->allocated, to),
-           units_change(grown, change), units_duration(took_ns, took),
-           units_rate(grown / ((double)took_ns / 1e9), rate));
-    if (leak->after.overhead > leak->before.overhead)
-        printf("  %s of this is caused by sampling: a sampled object takes at least 16 KiB\n",
-               units_change(leak->after.overhead - leak->before.overhead, change));
-}
-
-/*
- * Memory that was allocated before sampling has no stack. An estimate may exceed
- * what is counted.
- */
-static void print_coverage(const struct leak *leak)
-{
-    double percent = leak_covered_percent(leak);
-    char sampled[UNITS_TEXT], of[UNITS_TEXT];
-
-    units_bytes(leak->after.sampled, sampled);
-    units_bytes(leak_covered_whole(leak), of);
-    if (leak->after.counted && percent >= 100) {
-        printf("covered: the samples represent %s, about all that is allocated (%s)\n", sampled,
-               of);
-        return;
-    }
-    if (leak->after.counted)
-        printf("covered: the samples represent %s, %.1f %% of %s; ", sampled, percent, of);
-    else
-        printf("covered: the samples represent %s; ", sampled);
-    printf("memory allocated before sampling started is not covered\n");
-}
-
-static void print_sum(const struct leak *leak, const struct growth *growth,
-                      const struct display *display)
-{
-    char grown[DISPLAY_NUMBER_SIZE], shrunk[DISPLAY_NUMBER_SIZE], error[DISPLAY_NUMBER_SIZE],
-        time[UNITS_TEXT];
-
-    if (leak->dropped.known)
-        printf("since prof.reset: objects allocated since and still in use, not the net growth\n");
-    printf("sampled for %s: grew by %s, shrank by %s, error of the sum about %s\n",
-           units_duration(sampling_ns(&leak->sampling), time),
-           display_bytes(display, (double)growth->grown, grown),
-           display_bytes(display, (double)-growth->shrunk, shrunk),
-           display_bytes(display, growth->error, error));
-}
-
-/* The samples of all stacks whose objects have the size of the answer's. */
-struct class_check {
-    uint64_t size;
-    double counted, low, high; /* growth in bytes, as jemalloc counts it, and as estimated */
-};
-
-static bool check_class(const struct leak *leak, const struct growth *growth,
-                        const struct samples *samples, struct class_check *check)
-{
-    struct growth_answer answer;
-    double bytes = 0, error = 0, ignored;
-    uint64_t size;
-
-    growth_answer_choose(&answer, growth, samples);
-    if (!answer.row || !leak_class_growth(leak, samples->list[answer.row->sample].size,
-                                          &check->size, &check->counted))
-        return false;
-    for (size_t i = 0; i < growth->count; i++) {
-        const struct growth_row *row = &growth->rows[i];
-        if (!leak_class_growth(leak, samples->list[row->sample].size, &size, &ignored) ||
-            size != check->size)
-            continue;
-        bytes += (row->trend.low + row->trend.high) / 2;
-        error = hypot(error, (row->trend.high - row->trend.low) / 2);
-    }
-    check->low = bytes - error;
-    check->high = bytes + error;
-    return true;
-}
-
-static void print_class(const struct leak *leak, const struct growth *growth,
-                        const struct samples *samples)
-{
-    struct class_check check;
-    char counted[UNITS_TEXT], low[UNITS_TEXT], high[UNITS_TEXT];
-
-    if (check_class(leak, growth, samples, &check))
-        printf("  objects of %llu bytes: jemalloc counts %s; the samples say %s to %s%s\n",
-               (unsigned long long)check.size, units_change(check.counted, counted),
-               units_change(check.low, low), units_change(check.high, high),
-               leak->dropped.known ? " (older ones that were freed are not subtracted)" : "");
-}
-
-static void print_answer(const struct leak_verb *verb, const struct growth *growth,
-                         const struct samples *samples, const struct display *display)
-{
-    const struct target *target = &verb->attachment.target;
-    struct growth_answer answer;
-    char clean[64], text[ANSWER_BYTES];
-
-    growth_answer_choose(&answer, growth, samples);
-    growth_answer_text(&answer, growth, samples, display, text, sizeof text);
-    if (display->colors)
-        fputs("\033[1m", stdout);
-    printf("%s[%d] ", message_clean(target->stat.comm, clean, sizeof clean), (int)target->pid);
-    text_write_clean(stdout, text, "");
-    fputs(display->colors ? "\033[0m\n" : "\n", stdout);
-}
-
-static bool print_table(const struct samples *samples, const struct display *display, void *ctx)
-{
-    const struct leak_verb *verb = ctx;
-    const struct leak *leak = &verb->leak;
-    struct growth growth;
-    struct display own = *display;
-
-    if (!growth_make(&growth, samples, leak_seconds(leak)))
-        return false;
-    own.colors = isatty(STDOUT_FILENO);
-    print_answer(verb, &growth, samples, &own);
-    if (leak->before.counted && leak->after.counted) {
-        print_counted(leak);
-        print_class(leak, &growth, samples);
-    } else if (verb->attachment.switches) {
-        print_rss(leak);
-    } else if (leak->ended.code == FAULT_NONE) {
-        printf("stats.allocated is not known: this jemalloc was built without statistics\n");
-    }
-    print_coverage(leak);
-    print_sum(leak, &growth, &own);
-    growth_write(&growth, samples, &own, stdout);
-    fflush(stdout); /* before the messages */
-    growth_free(&growth);
-    return true;
-}
+/* ---- the result ---- */
 
 static void json_row(struct json *json, const struct samples *samples, const struct growth_row *row)
 {
@@ -202,33 +57,15 @@ static void json_ends(const struct leak *leak, struct json *json)
         json_number(json, "allocated_after", leak->after.gauges.allocated);
         json_number(json, "sampling_before", (uint64_t)leak->before.overhead);
         json_number(json, "sampling_after", (uint64_t)leak->after.overhead);
-        json_number(json, "covered_percent", (uint64_t)leak_covered_percent(leak));
     } else {
         json_null(json, "allocated_before");
         json_null(json, "allocated_after");
         json_null(json, "sampling_before");
         json_null(json, "sampling_after");
-        json_null(json, "covered_percent");
     }
+    json_number(json, "covered_percent", (uint64_t)leak_covered_percent(leak));
     json_number(json, "sampled_bytes", (uint64_t)leak->after.sampled);
     json_number(json, "allocated_ns", leak->after.at_ns - leak->before.at_ns);
-}
-
-static void json_class(const struct leak *leak, const struct growth *growth,
-                       const struct samples *samples, struct json *json)
-{
-    struct class_check check;
-
-    if (!check_class(leak, growth, samples, &check)) {
-        json_null(json, "class");
-        return;
-    }
-    json_object_begin(json, "class");
-    json_number(json, "size", check.size);
-    json_rounded(json, "counted", trunc(check.counted));
-    json_rounded(json, "low", trunc(check.low));
-    json_rounded(json, "high", trunc(check.high));
-    json_object_end(json);
 }
 
 static void json_dropped(const struct leak_dropped *dropped, struct json *json)
@@ -242,115 +79,323 @@ static void json_dropped(const struct leak_dropped *dropped, struct json *json)
     }
 }
 
-static void json_answer(const struct growth *growth, const struct samples *samples,
-                        const struct display *display, struct json *json)
+/* What profiling has to say. */
+static void json_samples(const struct leak_verb *verb, struct json *json)
 {
-    struct growth_answer answer;
-    char text[ANSWER_BYTES];
+    const struct leak *leak = &verb->leak;
+    const struct growth *growth = verb->view.growth;
 
-    growth_answer_choose(&answer, growth, samples);
-    json_text(json, "verdict", growth_verdict_name(answer.verdict));
-    json_text(json, "answer",
-              growth_answer_text(&answer, growth, samples, display, text, sizeof text));
-    json_rounded(json, "unseen", trunc(answer.unseen));
+    sampling_json(&leak->sampling, json);
+    cut_short_json(leak->sampling.cut_short_ns, json);
+    json_ends(leak, json);
+    json_dropped(&leak->dropped, json);
+    json_signed(json, "grown", growth->grown);
+    json_signed(json, "shrunk", growth->shrunk);
+    json_rounded(json, "error", trunc(growth->error));
+    json_number(json, "rss_before", leak->before.rss);
+    json_number(json, "rss_after", leak->after.rss);
+    json_list_begin(json, "rows");
+    for (size_t i = 0; i < growth_shown(growth, verb->view.display); i++) {
+        json_item_begin(json);
+        json_row(json, verb->view.samples, &growth->rows[i]);
+        json_item_end(json);
+    }
+    json_list_end(json);
+    json_number(json, "holds", verb->attachment.holds);
+    json_number(json, "longest_held_ns", verb->attachment.longest_ns);
+    way_json(&verb->attachment, json);
+    attachment_json(&verb->attachment, json);
 }
 
-static bool print_leak_json(const struct samples *samples, const struct display *display, void *ctx)
+static void print_leak_json(const struct leak_verb *verb)
 {
-    const struct leak_verb *verb = ctx;
-    const struct leak *leak = &verb->leak;
-    const struct attachment *attachment = &verb->attachment;
-    struct growth growth;
     struct json json;
 
-    if (!growth_make(&growth, samples, leak_seconds(leak)))
-        return false;
-    attachment_json_begin(attachment, &json);
-    json_answer(&growth, samples, display, &json);
-    sampling_json(&leak->sampling, &json);
-    json_ends(leak, &json);
-    json_class(leak, &growth, samples, &json);
-    json_dropped(&leak->dropped, &json);
-    json_signed(&json, "grown", growth.grown);
-    json_signed(&json, "shrunk", growth.shrunk);
-    json_rounded(&json, "error", trunc(growth.error));
+    attachment_json_begin(&verb->attachment, &json);
+    leak_json(&verb->view, &json);
     json_text_or_null(&json, "path", verb->options->output);
-    cut_short_json(leak->sampling.cut_short_ns, &json);
-    json_number(&json, "rss_before", leak->before.rss);
-    json_number(&json, "rss_after", leak->after.rss);
-    json_list_begin(&json, "rows");
-    for (size_t i = 0; i < growth_shown(&growth, display); i++) {
-        json_item_begin(&json);
-        json_row(&json, samples, &growth.rows[i]);
-        json_item_end(&json);
+    if (verb->view.faults) {
+        json_object_begin(&json, "faults");
+        grow_json(verb->view.faults, &json);
+        json_object_end(&json);
+    } else {
+        json_null(&json, "faults");
     }
-    json_list_end(&json);
-    json_number(&json, "holds", attachment->holds);
-    json_number(&json, "longest_held_ns", attachment->longest_ns);
-    way_json(attachment, &json);
-    attachment_json(attachment, &json);
+    if (verb->view.samples)
+        json_samples(verb, &json);
     json_end(&json);
+}
+
+static void print_leak(struct leak_verb *verb, const struct grow_view *faults,
+                       const struct display *display)
+{
+    struct parts parts = {.count = 0};
+    struct leak_view *view = &verb->view;
+    struct display own = *display;
+
+    own.colors = isatty(STDOUT_FILENO);
+    view->attachment = &verb->attachment;
+    view->leak = &verb->leak;
+    view->verdict = verb->judged ? &verb->verdict : NULL;
+    view->faults = faults;
+    view->display = &own;
+    view->parts = &parts;
+    if (view->verdict)
+        parts_of_objects(&parts, &verb->leak, view->verdict, view->samples);
+    if (faults)
+        parts_of_memory(&parts, &verb->leak, view->verdict);
+    if (verb->options->json)
+        print_leak_json(verb);
+    else
+        leak_print(view, stdout);
+    fflush(stdout); /* before the messages */
+}
+
+/* With the page faults' stacks and their names. */
+static bool print_with_faults(const struct samples *samples, const struct display *display,
+                              void *ctx)
+{
+    struct leak_verb *verb = ctx;
+    struct grow_rows rows;
+    const struct grow_view view = {.grow = &verb->leak.grow,
+                                   .rows = &rows,
+                                   .samples = samples,
+                                   .target = &verb->attachment.target,
+                                   .limit =
+                                       verb->options->report.rows ? display->rows : ROWS_DEFAULT,
+                                   .depth = display->depth,
+                                   .colors = isatty(STDOUT_FILENO) != 0};
+    bool good = grow_rows_make(&rows, &verb->leak.grow, samples, GROW_KINDS, GROW_ROWS_BY_STACK);
+
+    if (good)
+        print_leak(verb, &view, display);
+    grow_rows_free(&rows);
+    return good;
+}
+
+/* Names for the page faults are another profile's: they are made while this one's are there. */
+static bool print_with_samples(const struct samples *samples, const struct display *display,
+                               void *ctx)
+{
+    struct leak_verb *verb = ctx;
+    struct presentation faults = verb->presentation;
+    struct growth growth;
+    struct fault fault;
+
+    if (!growth_make(&growth, samples, (double)sampling_ns(&verb->leak.sampling) / 1e9))
+        return false;
+    verb->view.samples = samples;
+    verb->view.growth = &growth;
+    faults.format = FORMAT_TEXT;
+    faults.also = print_with_faults;
+    faults.judge = NULL;
+    faults.terse = true;
+    if (!verb->leak.grows || capture_write(&verb->attachment, &faults, &verb->leak.grow.capture,
+                                           NULL, &fault) != FAULT_NONE)
+        print_leak(verb, NULL, display);
+    verb->view.samples = NULL;
+    verb->view.growth = NULL;
     growth_free(&growth);
     return true;
 }
 
-static fault_code show(struct leak_verb *verb, struct fault *fault)
+/* The counts bound what the samples say, in all views. */
+static bool judge_samples(struct samples *samples, const uint32_t *of_stack, size_t stacks,
+                          void *ctx)
 {
-    const struct options *options = verb->options;
-    struct leak *leak = &verb->leak;
-    fault_code rc = leak_estimate(leak, fault);
+    struct leak_verb *verb = ctx;
+
+    return leak_judge(&verb->leak, samples, of_stack, stacks, &verb->verdict, &verb->judged);
+}
+
+static fault_code show_samples(struct leak_verb *verb, struct fault *fault)
+{
+    struct presentation *presentation = &verb->presentation;
+    fault_code rc = leak_estimate(&verb->leak, fault);
 
     if (rc != FAULT_NONE)
         return rc;
-    if (!options_to_stdout(options))
-        verb->presentation.also = options->json ? print_leak_json : print_table;
-    verb->presentation.also_ctx = verb;
-    verb->presentation.events = &verb->job.events;
-    verb->presentation.cut_short = leak->sampling.cut_short_ns;
-    return leak_write(leak, &verb->attachment, &verb->presentation,
-                      options->output ? &verb->output : NULL, fault);
+    if (!options_to_stdout(verb->options))
+        presentation->also = print_with_samples;
+    presentation->judge = judge_samples;
+    presentation->judge_ctx = verb;
+    presentation->cut_short = verb->leak.sampling.cut_short_ns;
+    presentation->also_ctx = verb;
+    return leak_write(&verb->leak, &verb->attachment, presentation,
+                      verb->options->output ? &verb->output : NULL, fault);
+}
+
+/* The profile as it is needs no names: the table, which does, is made after it. */
+static fault_code show_faults(struct leak_verb *verb, struct fault *fault)
+{
+    struct presentation *presentation = &verb->presentation;
+    struct capture *capture = &verb->leak.grow.capture;
+    struct output *output = verb->options->output ? &verb->output : NULL;
+    fault_code rc;
+
+    verb->judged = looks_counted(&verb->leak.looks) &&
+                   looks_judge(&verb->leak.looks, 0, 0, false, NULL, 0, &verb->verdict);
+    presentation->also_ctx = verb;
+    if (!options_to_stdout(verb->options))
+        presentation->also = print_with_faults;
+    if (!output || presentation->format != FORMAT_RAW || !presentation->also)
+        return capture_write(&verb->attachment, presentation, capture, output, fault);
+    rc = capture_write(&verb->attachment, presentation, capture, output, fault);
+    presentation->format = FORMAT_TEXT;
+    return rc == FAULT_NONE ? capture_write(&verb->attachment, presentation, capture, NULL, fault)
+                            : rc;
+}
+
+/* ---- the verb ---- */
+
+static bool cannot_profile(fault_code rc)
+{
+    return rc == FAULT_PROF_ABSENT || rc == FAULT_PROF_DISABLED;
+}
+
+/* Without profiling there is still an answer, unless samples or a call are asked for. */
+static bool wants_samples(const struct options *options)
+{
+    return options->by_samples || options->call || options->freeze || options->reset ||
+           options->settle_ns;
+}
+
+static fault_code watch_anyhow(struct leak_verb *verb, struct fault *fault)
+{
+    struct leak *leak = &verb->leak;
+
+    verb->no_samples = *fault;
+    sampling_settle(&verb->attachment, &leak->sampling, fault);
+    verb->profiles = false;
+    return leak_watch(leak, &verb->attachment, fault);
+}
+
+static fault_code watch_growth(struct leak_verb *verb, struct fault *fault)
+{
+    struct leak *leak = &verb->leak;
+    fault_code rc;
+
+    if (!verb->profiles)
+        return leak_watch(leak, &verb->attachment, fault);
+    rc = leak_run(leak, &verb->attachment, fault);
+    return cannot_profile(rc) && !wants_samples(verb->options) ? watch_anyhow(verb, fault) : rc;
+}
+
+static fault_code describe(struct leak_verb *verb, struct fault *fault)
+{
+    if (verb->profiles)
+        return job_describe_sampling(&verb->job, verb_leak.calls, fault);
+    job_print_head(&verb->job);
+    printf("calls      none: jemalloc's records of live objects are read, where it has them, and\n"
+           "           /proc/%d/pagemap; the kernel samples page faults (perf_event_open(2)); no\n"
+           "           thread is stopped\n",
+           (int)verb->attachment.target.pid);
+    return FAULT_NONE;
 }
 
 static fault_code perform_leak(struct leak_verb *verb, struct fault *fault)
 {
     const struct options *options = verb->options;
+    fault_code rc = FAULT_NONE;
+
+    if (options->dry_run)
+        return describe(verb, fault);
+    if (options->output)
+        rc =
+            output_open_named(&verb->output, options->output, options->force, options->mode, fault);
+    if (rc == FAULT_NONE)
+        rc = watch_growth(verb, fault);
+    if (rc != FAULT_NONE)
+        return rc;
+    verb->presentation.events = &verb->job.events;
+    return verb->leak.profiled ? show_samples(verb, fault) : show_faults(verb, fault);
+}
+
+/* A profile without a stack means that nothing has grown, as the answer says. */
+static void note_leak(void *ctx, const struct run_note *note)
+{
+    if (note->kind != NOTE_PROFILE_EMPTY)
+        notes_print(ctx, note);
+}
+
+/* In the way that tells most. */
+static fault_code open_leak(struct leak_verb *verb, pid_t pid, struct fault *fault)
+{
+    struct attachment *attachment = &verb->attachment;
+    struct attach_request request;
+    fault_code rc;
+
+    job_init(&verb->job, attachment, verb->options, "see what grows in process");
+    verb->job.events.note = note_leak;
+    request = job_request(&verb->job, pid);
+    if (!verb->options->by_faults) {
+        rc = readout_open(attachment, &request, fault);
+        verb->profiles = rc == FAULT_NONE;
+        if (wants_samples(verb->options) || (!cannot_profile(rc) && rc != FAULT_NO_ALLOCATOR))
+            return rc;
+        verb->no_samples = *fault;
+        attachment_close(attachment);
+    }
+    rc = attachment_find(attachment, &request, fault);
+    if (rc != FAULT_NO_ALLOCATOR)
+        return rc;
+    attachment_close(attachment);
+    return attachment_map(attachment, &request, fault);
+}
+
+/* A process without jemalloc has no samples, and needs no excuse. */
+static void tell_no_samples(const struct leak_verb *verb)
+{
+    const struct subject subject = job_subject(&verb->job);
+    struct fault_words words;
+
+    if (verb->options->quiet || !cannot_profile(verb->no_samples.code))
+        return;
+    message_words(&subject, &verb->no_samples, &words);
+    message("no samples: %s; stacks are those of page faults", words.cause);
+}
+
+/* The end of the process is reported after what was seen of it. */
+static int finish_leak(struct leak_verb *verb, fault_code rc, struct fault *fault)
+{
+    struct leak *leak = &verb->leak;
+    int code;
+
+    if (rc == FAULT_NONE && !verb->profiles && !verb->options->dry_run)
+        tell_no_samples(verb);
+    if (rc == FAULT_NONE && leak->ended.code != FAULT_NONE) {
+        *fault = leak->ended;
+        rc = fault->code;
+    }
+    if (verb->profiles)
+        return job_finish_sampling(&verb->job, &leak->sampling, rc, fault);
+    code = job_finish(&verb->job, rc, fault);
+    return code == EXIT_DONE && leak->interrupted ? EXIT_INTERRUPTED : code;
+}
+
+/* jemalloc's own format cannot express a difference; the growth by page faults is none. */
+static bool prepare_leak(struct leak_verb *verb, const struct options *options)
+{
+    const enum format usual = options->by_faults && options->output ? FORMAT_RAW : FORMAT_TEXT;
     const struct leak_request request = {.duration_ns = options->duration_ns ? options->duration_ns
                                                                              : DEFAULT_NS,
                                          .settle_ns = options->settle_ns,
                                          .reset = options->reset,
                                          .by_thread = options->report.by_thread,
-                                         .impatient = options_to_stdout(options)};
-    fault_code rc = FAULT_NONE;
+                                         .impatient = options_to_stdout(options),
+                                         .no_faults = options->by_samples,
+                                         .only_faults = options->by_faults,
+                                         .period = options->period};
 
-    if (options->dry_run)
-        return job_describe_sampling(&verb->job, verb_leak.calls, fault);
-    if (options->output)
-        rc =
-            output_open_named(&verb->output, options->output, options->force, options->mode, fault);
-    if (rc == FAULT_NONE)
-        rc = leak_run(&verb->leak, &verb->attachment, &request, fault);
-    return rc == FAULT_NONE ? show(verb, fault) : rc;
-}
-
-/* jemalloc's own format cannot express a difference. */
-static bool prepare_leak(struct leak_verb *verb, const struct options *options)
-{
     verb->options = options;
-    leak_init(&verb->leak);
-    if (!presentation_init(&verb->presentation, options, FORMAT_TEXT))
+    leak_init(&verb->leak, &request);
+    if (!presentation_init(&verb->presentation, options, usual))
         return false;
-    if (!format_is_unchanged(verb->presentation.format))
+    if (options->by_faults || !format_is_unchanged(verb->presentation.format))
         return true;
     message("the formats raw and symbolized cannot contain the difference of two profiles: "
             "choose another format (-f)");
     return false;
-}
-
-static void release(struct leak_verb *verb)
-{
-    output_close(&verb->output);
-    presentation_free(&verb->presentation);
-    leak_free(&verb->leak);
 }
 
 static int leak_main(const struct options *options, pid_t pid)
@@ -361,46 +406,57 @@ static int leak_main(const struct options *options, pid_t pid)
     int code = EXIT_USAGE;
 
     if (prepare_leak(&verb, options)) {
-        rc = job_open_profile(&verb.job, &verb.attachment, options, pid,
-                              "look for leaks in process", &fault);
+        rc = open_leak(&verb, pid, &fault);
         if (rc == FAULT_NONE)
             rc = perform_leak(&verb, &fault);
-        if (rc == FAULT_NONE && verb.leak.ended.code != FAULT_NONE) {
-            fault = verb.leak.ended;
-            rc = fault.code;
-        }
-        code = job_finish_sampling(&verb.job, &verb.leak.sampling, rc, &fault);
+        code = finish_leak(&verb, rc, &fault);
     }
-    release(&verb);
+    output_close(&verb.output);
+    presentation_free(&verb.presentation);
+    verdict_free(&verb.verdict);
+    leak_free(&verb.leak);
     return code;
 }
 
 const struct verb verb_leak = {
     .name = "leak",
-    .summary = "show what grows, by stack, the largest growth first",
+    .summary = "show what grows in a process, and which calls make it grow",
     .synopses = {"[options] PID..."},
     .takes = TAKES_OUTPUT | TAKES_FORMAT | TAKES_DURATION | TAKES_SETTLE | TAKES_HOOKS | TAKES_WAY |
-             TAKES_FREEZE,
-    .intro = "Takes a profile, samples for a while, takes another, and restores the former\n"
-             "value of prof.active. The first line is the answer: what leaks, how quickly, and\n"
-             "the interval of that; or how much growth the sampling could hide. The list below\n"
-             "it has a row for each stack that has changed, those that grow first: the growth\n"
-             "in bytes, its interval, bytes per second and the trend. The RSS at both ends is\n"
-             "shown too; with --call also stats.allocated, and how much of it the samples\n"
-             "cover. Memory that was allocated before sampling began has no stack. Like\n"
-             "record, it makes no call where that is possible.\n"
+             TAKES_FREEZE | TAKES_GROWTH,
+    .intro = "Watches any process for a while, whatever its allocator is. The first line is\n"
+             "the answer, with the evidence for it: exact counts of jemalloc's objects by\n"
+             "size, read from its own records; stacks of sampled allocations, if profiling was\n"
+             "enabled at start; stacks of page faults, if the kernel permits to sample them;\n"
+             "and the pages outside of jemalloc's objects.\n"
              "\n"
-             "With --reset the list starts from nothing: it shows what was allocated since and\n"
-             "is still in use. That is not the net growth: older memory of the same stack may\n"
-             "have been freed meanwhile.\n",
-    .notes = "Ctrl-C ends it early, as it ends record: exit code 130.\n",
+             "Counts come before samples: no stack is said to grow unless the objects of its\n"
+             "size do, so that a cache that only turns over is never accused. Where several\n"
+             "stacks may be it, they are named, with the time after which they can be told\n"
+             "apart. Nothing is called where that is possible; the former value of prof.active\n"
+             "is restored. Memory that was allocated before sampling began has no stack.\n"
+             "\n"
+             "With --reset the table starts from nothing: it shows what was allocated since\n"
+             "and is still in use. That is not the net growth: older memory of the same stack\n"
+             "may have been freed meanwhile.\n",
+    .notes = "Page faults require permission for perf_event_open(2): CAP_PERFMON, or\n"
+             "kernel.perf_event_paranoid below 3. A process with more than 512 threads is\n"
+             "sampled by CPU, which needs CAP_PERFMON or kernel.perf_event_paranoid below 1;\n"
+             "samples of other processes are dropped. Without that as many threads are sampled\n"
+             "as the limits permit; the output says how many.\n"
+             "\n"
+             "Ctrl-C (or SIGTERM) ends it early, with a result: exit code 130.\n",
     .options =
         {
-            {"duration", NULL, "how long to sample: 60s (default), 5m, 1h"},
+            {"duration", NULL, "how long to watch: 60s (default), 5m, 1h"},
             {"output", NULL,
-             "also write the difference to this file; - writes it to stdout instead"},
+             "also write the growth to this file; - writes it to stdout instead. With --faults it "
+             "is a heap profile whose objects are pages: in use are those gained, accumulated all "
+             "that were touched"},
             {"format", NULL,
-             "format of the difference: text, tree, flame, pprof, folded, dot, svg, json"},
+             "format of the growth: text, tree, flame, pprof, folded, dot, svg, json; with "
+             "--faults "
+             "also raw, symbolized"},
             {"rows", NULL, "show at most N rows of the table (default 10); 0: all, however small"},
         },
     .calls =
@@ -410,7 +466,6 @@ const struct verb verb_leak = {
             "with --reset: mallctl prof.lg_sample (read), prof.reset (drops all samples)",
             "mallctl prof.active=true (write, then read back), unless it is true",
             "mallctl epoch (write), stats.allocated, ..., arenas.nbins (read); mallctl prof.dump",
-            "mallctl stats.arenas.4096.bins.<each>.curregs (read), at both ends",
             "while it waits: mallctl prof.dump from time to time, for 1 % of the time at most;",
             "then in one stop:",
             "mallctl prof.active (read); epoch (write), stats.allocated, ... (read)",

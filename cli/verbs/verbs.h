@@ -34,7 +34,6 @@ struct verb {
 extern const struct verb verb_dump;
 extern const struct verb verb_explain;
 extern const struct verb verb_frag;
-extern const struct verb verb_grow;
 extern const struct verb verb_leak;
 extern const struct verb verb_mallctl;
 extern const struct verb verb_off;

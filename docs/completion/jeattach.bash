@@ -68,7 +68,7 @@ _jeattach_files()
 _jeattach()
 {
     local cur=${COMP_WORDS[COMP_CWORD]} option='' verb='' before='' pids=() i
-    local verbs='ps explain status on off dump record leak grow recent watch report stats frag peek top reset purge mallctl'
+    local verbs='ps explain status on off dump record leak recent watch report stats frag peek top reset purge mallctl'
     local looks='--format --focus --ignore --hide --show --by-thread --allocator --no-fold --full-names --depth --lines --invert --value --unit'
     looks+=' --rows --no-inlines --debuginfod --output --force --mode'
     local looks_live='--focus --ignore --hide --show --allocator --no-fold --full-names --depth --rows --no-inlines --debuginfod'
@@ -99,8 +99,7 @@ _jeattach()
     case $verb in
         dump) options+=" --path $looks --core --exe --root" ;;
         record) options+=" --duration --every --every-bytes --on-new-peak --step --count --keep $looks" ;;
-        leak) options+=" --duration --settle --reset $looks" ;;
-        grow) options+=" --duration --period $looks" ;;
+        leak) options+=" --duration --samples --faults --period --settle --reset $looks" ;;
         frag) options+=' --rows --force-hooks' ;;
         peek) options+=' --samples --show-bytes --rows --core --exe --root' ;;
         explain) ;;

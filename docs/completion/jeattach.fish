@@ -1,6 +1,6 @@
 # fish completion for jeattach(1)
 
-set -g __jeattach_verbs ps explain status on off dump record leak grow recent watch report stats frag peek top reset purge mallctl help
+set -g __jeattach_verbs ps explain status on off dump record leak recent watch report stats frag peek top reset purge mallctl help
 
 # True if the verb is one of the arguments. Options may stand before it; without a verb it is ps.
 function __jeattach_verb
@@ -50,13 +50,13 @@ function __jeattach_threads
     end
 end
 
-set -l verbs ps explain status on off dump record leak grow recent watch report stats frag peek top reset purge mallctl
-set -l processes explain status on off dump record leak grow recent watch stats frag peek top reset purge mallctl
-set -l several explain status on off dump record leak grow recent stats frag peek reset purge mallctl
+set -l verbs ps explain status on off dump record leak recent watch report stats frag peek top reset purge mallctl
+set -l processes explain status on off dump record leak recent watch stats frag peek top reset purge mallctl
+set -l several explain status on off dump record leak recent stats frag peek reset purge mallctl
 set -l calls on off dump record leak watch top
 set -l hooks on dump record leak recent watch stats frag top reset purge mallctl
-set -l sites dump record leak grow recent report top
-set -l looks dump record leak grow recent report
+set -l sites dump record leak recent report top
+set -l looks dump record leak recent report
 set -l cores status dump stats peek
 
 complete -c jeattach -f
@@ -69,8 +69,7 @@ complete -c jeattach -n __jeattach_no_verb -a on -d 'start sampling allocations 
 complete -c jeattach -n __jeattach_no_verb -a off -d 'stop sampling allocations'
 complete -c jeattach -n __jeattach_no_verb -a dump -d 'write a heap profile, here (-o) or in the target'
 complete -c jeattach -n __jeattach_no_verb -a record -d 'sample for a while, write a profile, restore the former state'
-complete -c jeattach -n __jeattach_no_verb -a leak -d 'show what grows, by stack, the largest growth first'
-complete -c jeattach -n __jeattach_no_verb -a grow -d 'show what makes the RSS grow, by stack, in any process'
+complete -c jeattach -n __jeattach_no_verb -a leak -d 'show what grows in a process, and which calls make it grow'
 complete -c jeattach -n __jeattach_no_verb -a recent -d 'list the last sampled allocations, with their age and lifetime'
 complete -c jeattach -n __jeattach_no_verb -a report -d 'show a profile from a file as a table, flame graph, pprof, ...'
 complete -c jeattach -n __jeattach_no_verb -a stats -d 'show where the memory is, by the counts of jemalloc and the kernel'
@@ -175,8 +174,9 @@ complete -c jeattach -n '__jeattach_verb watch' -l when -x -a 'rss\>80% cgroup\>
 complete -c jeattach -n '__jeattach_verb watch' -l max -x -d 'write at most this many profiles of one process'
 complete -c jeattach -n '__jeattach_verb watch' -l cooldown -x -a '1m 10m 1h' -d 'wait this long before the same rule fires again'
 complete -c jeattach -n '__jeattach_verb watch' -l on -d 'switch profiling on at the start, and back at the end'
-complete -c jeattach -n '__jeattach_verb grow' -s d -l duration -x -a '10s 60s 5m' -d 'how long to sample'
-complete -c jeattach -n '__jeattach_verb grow' -l period -x -d 'take a sample every N page faults'
+complete -c jeattach -n '__jeattach_verb leak' -l samples -d 'take stacks only from the samples of profiling'
+complete -c jeattach -n '__jeattach_verb leak' -l faults -d 'take stacks only from page faults'
+complete -c jeattach -n '__jeattach_verb leak' -l period -x -d 'take a sample every N page faults'
 complete -c jeattach -n '__jeattach_verb peek' -l samples -x -a '1000 20000 100000' -d 'look at N objects at most'
 complete -c jeattach -n '__jeattach_verb peek' -l show-bytes -d 'also print the first bytes of examples'
 complete -c jeattach -n '__jeattach_verb peek frag' -l rows -x -d 'show at most N rows; 0: all'

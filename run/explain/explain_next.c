@@ -31,11 +31,6 @@ static bool is_halted(const struct explain_facts *facts)
     return facts->halted;
 }
 
-static bool grows_and_profiles(const struct explain_facts *facts)
-{
-    return is_growing(facts) && can_profile(facts);
-}
-
 static bool has_free_pages(const struct explain_facts *facts)
 {
     return facts->callable && facts->free_pages >= EXPLAIN_FREE_PAGES;
@@ -81,8 +76,7 @@ static const struct {
     {has_counts_halted, STEP_STATS_READ},
     {has_objects_halted, STEP_PEEK},
     {is_halted, STEP_AGAIN},
-    {grows_and_profiles, STEP_LEAK},
-    {is_growing, STEP_GROW},
+    {is_growing, STEP_LEAK},
     {has_free_pages, STEP_PURGE},
     {has_slack, STEP_FRAG},
     {has_profile, STEP_DUMP},

@@ -22,8 +22,7 @@ struct explain_facts {
 
 enum explain_step {
     STEP_PERMIT,     /* get the right to read it */
-    STEP_LEAK,       /* it grows, and can profile */
-    STEP_GROW,       /* it grows, and cannot profile */
+    STEP_LEAK,       /* it grows */
     STEP_PURGE,      /* much of it is in free pages */
     STEP_FRAG,       /* much of it is free space between allocations */
     STEP_DUMP,       /* it has a profile */

@@ -64,6 +64,16 @@ enum heap_kind heap_kinds_language(unsigned kinds)
     return HEAP_KINDS;
 }
 
+enum heap_kind heap_kinds_collector(unsigned kinds)
+{
+    static const enum heap_kind collectors[] = {HEAP_JVM, HEAP_V8, HEAP_GO, HEAP_DOTNET};
+
+    for (size_t i = 0; i < ARRAY_LEN(collectors); i++)
+        if (kinds & 1u << collectors[i])
+            return collectors[i];
+    return HEAP_KINDS;
+}
+
 bool v8_snapshot_signal(const struct target *target, char *signal, size_t size)
 {
     static const char option[] = "--heapsnapshot-signal=SIG";

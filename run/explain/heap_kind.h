@@ -25,6 +25,11 @@ enum heap_kind {
  */
 enum heap_kind heap_kinds_language(unsigned kinds);
 /*
+ * Returns the run-time system that collects garbage, in whose heap a growth may be no growth;
+ * HEAP_KINDS: there is none.
+ */
+enum heap_kind heap_kinds_collector(unsigned kinds);
+/*
  * True if a signal makes Node write a snapshot of its heap (--heapsnapshot-signal); *signal is
  * its name, "USR2". Without that option the signal would end the process.
  */

@@ -29,8 +29,8 @@ static void end_sampling(struct grow *grow)
 
     page_faults_close(growing->faults);
     walker_free(growing->walker);
-    modules_free(&growing->modules);
-    *growing = (struct growing){.attachment = growing->attachment, .began = growing->began};
+    *growing = (struct growing){
+        .attachment = growing->attachment, .began = growing->began, .modules = growing->modules};
 }
 
 void grow_init(struct grow *grow, const struct grow_request *request)
@@ -50,6 +50,7 @@ void grow_free(struct grow *grow)
     capture_free(&grow->capture);
     free(grow->stacks.list);
     grow->stacks = (struct grow_stacks){NULL, 0};
+    modules_free(&grow->growing.modules);
 }
 
 double grow_bytes(const struct grow *grow, double pages)
@@ -286,7 +287,7 @@ static fault_code begin_pages(struct grow *grow, struct fault *fault)
     return FAULT_NONE;
 }
 
-static fault_code begin_faults(struct grow *grow, struct fault *fault)
+static fault_code open_faults(struct grow *grow, struct fault *fault)
 {
     struct growing *growing = &grow->growing;
     const struct page_fault_request request = {
@@ -328,11 +329,9 @@ static fault_code begin_growing(struct grow *grow, struct fault *fault)
     if (rc != FAULT_NONE)
         return rc;
     grow->pages.anchor = attachment->modules.vma_count ? attachment->modules.vmas[0].start : 0;
-    if (grow->request.objects)
-        object_look_take(&grow->objects_before, attachment, &growing->limit);
     rc = check_begin(grow, fault);
     if (rc == FAULT_NONE && grow->refused.code == FAULT_NONE)
-        rc = begin_faults(grow, fault);
+        rc = open_faults(grow, fault);
     growing->began = clock_now();
     if (rc == FAULT_NONE)
         rc = look_and_keep(grow, fault);
@@ -439,8 +438,6 @@ static fault_code look_last(struct grow *grow, struct fault *fault)
         rc = take_faults(grow, 0, fault);
     if (rc == FAULT_NONE && grow->blind.code == FAULT_NONE)
         rc = find_kinds(grow, fault);
-    if (rc == FAULT_NONE && grow->objects_before.known)
-        object_look_take(&grow->objects_after, attachment, &growing->limit);
     return rc;
 }
 
@@ -498,68 +495,13 @@ fault_code grow_finish(struct grow *grow, struct fault *fault)
     return rc;
 }
 
-/* ---- all of it ---- */
-
-static void report_growth(const struct grow *grow, uint64_t now, uint64_t until)
-{
-    const struct attachment *attachment = grow->growing.attachment;
-    const struct run_events *events = attachment->request.events;
-    const struct run_progress progress = {.activity = RUN_GROWING,
-                                          .done_ns = now - grow->growing.began,
-                                          .total_ns = until - grow->growing.began,
-                                          .rss_bytes = target_rss(&attachment->target)};
-
-    if (events && events->progress)
-        events->progress(events->ctx, &progress);
-}
-
-static fault_code watch_growth(struct grow *grow, struct fault *fault)
-{
-    const volatile sig_atomic_t *interrupted = interrupt_flag();
-    const struct run_events *events = grow->growing.attachment->request.events;
-    uint64_t now, report_at = 0, until = grow->growing.began + grow->request.duration_ns;
-    fault_code rc = FAULT_NONE;
-
-    while (rc == FAULT_NONE && !*interrupted && (now = clock_now()) < until) {
-        rc = grow_step(grow, until, fault);
-        if (now >= report_at) {
-            report_growth(grow, now, until);
-            report_at = now + SECOND_NS;
-        }
-    }
-    if (events && events->progress)
-        events->progress(events->ctx, NULL);
-    grow->interrupted = *interrupted != 0;
-    return fault_is_gone(rc) ? FAULT_NONE : rc;
-}
-
-/* Its names are those of code that was mapped meanwhile, too. */
-static void hand_over_modules(struct grow *grow)
+void grow_hand_over_modules(struct grow *grow)
 {
     struct growing *growing = &grow->growing;
     struct modules former = growing->attachment->modules;
 
-    walker_free(growing->walker);
-    growing->walker = NULL;
+    if (!growing->modules.list)
+        return;
     growing->attachment->modules = growing->modules;
     growing->modules = former;
-}
-
-fault_code grow_run(struct grow *grow, struct attachment *attachment, struct fault *fault)
-{
-    fault_code rc = grow_begin(grow, attachment, fault);
-
-    attachment_rest(attachment);
-    if (rc == FAULT_NONE && grow->refused.code != FAULT_NONE) {
-        *fault = grow->refused;
-        return fault->code;
-    }
-    if (rc == FAULT_NONE)
-        rc = watch_growth(grow, fault);
-    if (rc == FAULT_NONE)
-        rc = finish_growing(grow, fault);
-    if (rc == FAULT_NONE)
-        hand_over_modules(grow);
-    end_sampling(grow);
-    return rc;
 }

@@ -12,12 +12,10 @@
 #include "run/grow/grow_kinds.h"
 #include "run/grow/grow_profile.h"
 #include "run/grow/grow_sites.h"
-#include "run/grow/object_growth.h"
 
 struct grow_request {
     uint64_t duration_ns; /* about: for how often it looks, and how long opening may take */
     uint64_t period;      /* one sample every N page faults of a thread; 0: adapts to the rate */
-    bool objects;         /* also jemalloc's objects at both ends */
 };
 
 /* The memory of the process at one end of the time. */
@@ -49,11 +47,9 @@ struct grow {
     struct grow_stacks stacks; /* of the profile */
     struct grow_end before, after;
     struct page_fault_lack lack;
-    struct object_look objects_before, objects_after; /* unknown: no jemalloc, for instance */
     uint64_t walks, guessed, cut, lost; /* stacks: walked; with guessed calls, cut short, lost */
     uint32_t stack_bytes;               /* of each copy, in the end */
     uint64_t unwalked;                  /* left out, as their walks took too much CPU time */
-    bool interrupted;                   /* ended early by the operator */
     bool stacks_unsure;                 /* no time to look where the stacks of all threads are */
     struct fault
         refused; /* why no page fault is sampled: there are no stacks; FAULT_NONE: they are */
@@ -85,14 +81,9 @@ fault_code grow_step(struct grow *grow, uint64_t until_ns, struct fault *fault);
 /* Takes the last look, ends the sampling and shares out what was gained. */
 fault_code grow_finish(struct grow *grow, struct fault *fault);
 
-/*
- * All of it, for a process that attachment_map has opened: waits for the duration, Ctrl-C or
- * the end of the process. FAULT_PERF_*, FAULT_DENIED: the kernel refuses page faults or
- * pagemap. If the process has ended or has executed another program meanwhile, grow->ended
- * is set, and what was seen until then is the result; FAULT_GONE, FAULT_EXECED: before
- * anything was seen. The attachment has the newest modules then.
+/* After grow_finish: gives the attachment the newest modules, for names of code mapped meanwhile.
  */
-fault_code grow_run(struct grow *grow, struct attachment *attachment, struct fault *fault);
+void grow_hand_over_modules(struct grow *grow);
 
 /* Returns the bytes of a number of pages. */
 double grow_bytes(const struct grow *grow, double pages);

@@ -109,6 +109,24 @@ bool grow_pages_keep_former(struct grow_pages *pages)
     return pages->former != NULL;
 }
 
+uint64_t grow_pages_only_touched(const struct grow_pages *pages)
+{
+    uint64_t touched = 0;
+
+    for (size_t i = 0; i < pages->count; i++) {
+        const struct grow_piece *piece = &pages->list[i];
+        for (size_t word = 0; word < PAGEMAP_WORDS; word++)
+            for (uint64_t left = grow_piece_gained(piece, word); left; left &= left - 1) {
+                remote_addr addr =
+                    piece->start + (word * 64 + (size_t)__builtin_ctzll(left)) * pages->map.page;
+                const struct grow_range *range =
+                    find_range(pages->former, pages->former_count, addr);
+                touched += range && range->kind == GROW_SHARED;
+            }
+    }
+    return touched;
+}
+
 /* As host/resident.c: a stack lies above guard pages, the heap of a Go program does not. */
 static bool lies_on_guard(const struct grow_pages *pages, const struct grow_range *range)
 {

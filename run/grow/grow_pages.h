@@ -104,6 +104,11 @@ bool grow_pages_split(struct grow_pages *pages, const struct grow_range *parts, 
 enum grow_kind grow_pages_kind(const struct grow_pages *pages, remote_addr addr);
 /* Returns the mapping that contains addr, or NULL. */
 const struct grow_range *grow_pages_range(const struct grow_pages *pages, remote_addr addr);
+/*
+ * Returns how many pages of shared memory were gained in mappings that were there at the first
+ * look: the process has touched them, and others may have had them before.
+ */
+uint64_t grow_pages_only_touched(const struct grow_pages *pages);
 /* Returns the piece of addr, or NULL. */
 const struct grow_piece *grow_pages_piece(const struct grow_pages *pages, remote_addr addr);
 

@@ -56,14 +56,14 @@ static void test_growing(void)
     facts.prof = PROF_INACTIVE; /* leak switches it on */
     CHECK(explain_decide(&facts) == STEP_LEAK);
     facts.prof = PROF_DISABLED;
-    CHECK(explain_decide(&facts) == STEP_GROW);
+    CHECK(explain_decide(&facts) == STEP_LEAK);
     facts.prof = PROF_UNKNOWN;
-    CHECK(explain_decide(&facts) == STEP_GROW);
+    CHECK(explain_decide(&facts) == STEP_LEAK);
     facts = usual();
     facts.rise = RISE_STEP;
     CHECK(explain_decide(&facts) == STEP_LEAK);
     facts.jemalloc = false;
-    CHECK(explain_decide(&facts) == STEP_GROW);
+    CHECK(explain_decide(&facts) == STEP_LEAK);
 }
 
 static void test_free_memory(void)

@@ -172,6 +172,15 @@ static void test_lost(void)
     CHECK(record_lost((const unsigned char *)words, 15) == 0);
 }
 
+static void test_new_thread(void)
+{
+    const uint32_t thread[] = {7, 7, 9, 8}, process[] = {9, 7, 9, 7};
+
+    CHECK(record_new_thread((const unsigned char *)thread, sizeof thread) == 7);
+    CHECK(record_new_thread((const unsigned char *)process, sizeof process) == 0);
+    CHECK(record_new_thread((const unsigned char *)thread, 7) == 0);
+}
+
 int main(void)
 {
     test_around_the_end();
@@ -180,5 +189,6 @@ int main(void)
     test_odd_samples();
     test_long_chain();
     test_lost();
+    test_new_thread();
     return check_result();
 }

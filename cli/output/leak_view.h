@@ -1,0 +1,25 @@
+/* What grows in a process, as text or as JSON. */
+#pragma once
+
+#include "base/json.h"
+#include "cli/output/grow_view.h"
+#include "profile/views/growth.h"
+#include "run/leak/parts.h"
+
+struct leak_view {
+    const struct attachment *attachment;
+    const struct leak *leak;
+    const struct verdict *verdict; /* NULL: there are no counts by size */
+    const struct parts *parts;
+    const struct samples *samples;  /* of the profiles; NULL: none */
+    const struct growth *growth;    /* of them */
+    const struct grow_view *faults; /* NULL: nothing was seen of pages and page faults */
+    const struct display *display;
+};
+
+/* The first line, without a newline. */
+void leak_answer(const struct leak_view *view, FILE *out);
+/* Prints the answer, what it rests on, and the tables. */
+void leak_print(const struct leak_view *view, FILE *out);
+/* Adds the members about the growth. */
+void leak_json(const struct leak_view *view, struct json *json);

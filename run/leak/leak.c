@@ -1,0 +1,478 @@
+#include "run/leak/leak.h"
+#include "jemalloc/reset.h"
+#include "profile/heap.h"
+#include "profile/judged.h"
+#include "run/faults.h"
+#include "run/interrupt.h"
+#include "run/thread_view.h"
+
+#include <errno.h>
+#include <math.h>
+#include <string.h>
+
+void leak_init(struct leak *leak, const struct leak_request *request)
+{
+    const struct grow_request grow = {.duration_ns = request->duration_ns,
+                                      .period = request->period};
+
+    memset(leak, 0, sizeof *leak);
+    leak->request = *request;
+    capture_init(&leak->before.capture);
+    capture_init(&leak->after.capture);
+    between_init(&leak->between);
+    grow_init(&leak->grow, &grow);
+}
+
+void leak_free(struct leak *leak)
+{
+    capture_free(&leak->before.capture);
+    capture_free(&leak->after.capture);
+    between_free(&leak->between);
+    looks_close(&leak->looks);
+    grow_free(&leak->grow);
+}
+
+/*
+ * More threads than these that start meanwhile: jemalloc seeds the sampling of a thread with the
+ * address of its data (5.3.0 tsd.c, tsd_prng_state_init), which the next thread has again, so that
+ * all of them sample at the same byte, or none.
+ */
+enum { STARTED_MOST = 2 };
+
+/* ---- what readout_act runs ---- */
+
+static fault_code read_counts(struct attachment *attachment, struct leak_end *end,
+                              struct fault *fault)
+{
+    struct build build;
+    fault_code rc;
+
+    end->rss = target_rss(&attachment->target);
+    end->at_ns = clock_now();
+    if (attachment->switches) /* without a hold */
+        return FAULT_NONE;
+    rc = stats_read(&attachment->injection, &attachment->instance, &build, &end->gauges, fault);
+    end->counted = rc == FAULT_NONE;
+    return rc == FAULT_STATS_ABSENT ? FAULT_NONE : rc;
+}
+
+/* In the stop of the first profile, so that nothing is sampled between the two. */
+static fault_code first_held(struct attachment *attachment, void *ctx, struct fault *fault)
+{
+    struct leak *leak = ctx;
+    struct reset_result result;
+    fault_code rc = FAULT_NONE;
+
+    if (leak->dropped.known)
+        rc = reset_run(&attachment->injection, &attachment->instance, -1, &attachment->hooks,
+                       &result, fault);
+    if (rc == FAULT_NONE)
+        rc = sampling_begin(attachment, &leak->sampling, fault);
+    return rc == FAULT_NONE ? read_counts(attachment, &leak->before, fault) : rc;
+}
+
+static fault_code second_held(struct attachment *attachment, void *ctx, struct fault *fault)
+{
+    struct leak *leak = ctx;
+
+    return read_counts(attachment, &leak->after, fault);
+}
+
+/* ---- prof.reset ---- */
+
+static void count_dropped(struct leak_dropped *dropped, const struct heap_profile *profile)
+{
+    double bytes = 0;
+
+    for (size_t i = 0; i < profile->line_count; i++)
+        bytes +=
+            heap_estimate(profile, profile->lines[i].counts.objects, profile->lines[i].counts.bytes)
+                .bytes;
+    *dropped = (struct leak_dropped){
+        .known = true, .bytes = (uint64_t)bytes, .stacks = profile->line_count};
+}
+
+/* Takes the profile that it will drop; from now on prof.active is switched by calls. */
+static fault_code prepare_reset(struct leak *leak, struct attachment *attachment,
+                                struct fault *fault)
+{
+    struct leak_dropped *dropped = &leak->dropped;
+    struct heap_profile profile = {0};
+    struct capture former;
+    fault_code rc;
+
+    capture_init(&former);
+    rc = capture_take(attachment, &former, NULL, fault);
+    if (rc == FAULT_NONE)
+        rc = heap_parse(&profile, (const char *)former.text.bytes, former.text.len, fault);
+    count_dropped(dropped, &profile);
+    heap_free(&profile);
+    capture_free(&former);
+    if (rc == FAULT_NONE && !attachment->planned)
+        rc = attachment_prepare(attachment, fault);
+    if (rc == FAULT_NONE)
+        attachment_note(attachment, &(struct run_note){.kind = NOTE_RESET,
+                                                       .count = dropped->stacks,
+                                                       .total = dropped->bytes});
+    attachment_rest(attachment);
+    return rc == FAULT_NONE ? attachment_renew(attachment, interrupt_flag(), fault) : rc;
+}
+
+/* ---- the time between ---- */
+
+struct watch {
+    struct leak *leak;
+    struct attachment *attachment;
+    uint64_t next; /* CLOCK_MONOTONIC: a look or a profile is due */
+};
+
+/* Page faults are taken out of the kernel's buffers ten times a second. */
+static bool is_something_due(void *ctx)
+{
+    struct watch *watch = ctx;
+    struct leak *leak = watch->leak;
+    struct fault fault;
+
+    if (leak->grows && leak->grow.ended.code == FAULT_NONE)
+        grow_step(&leak->grow, clock_now(), &fault);
+    return clock_now() >= watch->next || leak->grow.ended.code != FAULT_NONE;
+}
+
+static fault_code wait_until(struct leak *leak, struct attachment *attachment,
+                             enum run_activity activity, uint64_t until, struct fault *fault)
+{
+    struct watch watch = {leak, attachment, until};
+
+    if (sampling_wait_for(attachment, &leak->sampling, activity, until, is_something_due, &watch) ==
+        PAUSE_ENDED)
+        return sampling_lost(attachment, fault);
+    if (leak->grow.ended.code != FAULT_NONE)
+        *fault = leak->grow.ended;
+    return leak->grow.ended.code;
+}
+
+/* Page faults have names for what nothing else sees; their absence is no failure. */
+static void begin_faults(struct leak *leak, struct attachment *attachment)
+{
+    if (leak->request.no_faults)
+        return;
+    leak->grows = grow_begin(&leak->grow, attachment, &leak->no_grow) == FAULT_NONE;
+    attachment_rest(attachment);
+}
+
+/* Waits for the duration; looks and profiles between are taken when they are due. */
+static fault_code watch_all(struct leak *leak, struct attachment *attachment,
+                            enum run_activity activity, struct fault *fault)
+{
+    const uint64_t until = leak->began + leak->request.duration_ns;
+    struct between *between = &leak->between;
+    struct looks *looks = &leak->looks;
+    fault_code rc = FAULT_NONE;
+    uint64_t next = 0;
+    bool profile;
+
+    leak->sampling.reported_until = until;
+    while (rc == FAULT_NONE && !leak->sampling.interrupted && next < until) {
+        next = between->next_ns < looks->next_ns ? between->next_ns : looks->next_ns;
+        next = next < until ? next : until;
+        rc = wait_until(leak, attachment, activity, next, fault);
+        if (rc != FAULT_NONE || leak->sampling.interrupted)
+            break;
+        profile = between->next_ns <= clock_now() && next < until;
+        if (profile)
+            rc = between_take(between, attachment, fault);
+        if (rc == FAULT_NONE && (profile || looks->next_ns <= clock_now()))
+            looks_take(looks, attachment); /* no profile is newer, should the process end */
+    }
+    leak->sampling.reported_until = 0;
+    leak->ended_ns = clock_now();
+    if (rc == FAULT_NONE)
+        looks_take(looks, attachment);
+    return rc;
+}
+
+static fault_code finish_faults(struct leak *leak, struct attachment *attachment,
+                                struct fault *fault)
+{
+    fault_code rc = leak->grows ? grow_finish(&leak->grow, fault) : FAULT_NONE;
+
+    leak->silent |= leak->grow.lack.started > STARTED_MOST;
+    attachment_rest(attachment);
+    return rc;
+}
+
+/* ---- with profiling ---- */
+
+static fault_code take_first(struct leak *leak, struct attachment *attachment, struct fault *fault)
+{
+    const struct capture_steps steps = {.first = first_held, .ctx = leak};
+    fault_code rc = capture_take(attachment, &leak->before.capture, &steps, fault);
+
+    rc = sampling_begun(attachment, &leak->sampling, rc, fault);
+    leak->profiled = rc == FAULT_NONE;
+    leak->began = leak->sampling.began;
+    return rc;
+}
+
+/* What is allocated from the start of the sampling on is after the first look. */
+static fault_code look_before(struct leak *leak, struct attachment *attachment, struct fault *fault)
+{
+    looks_begin(&leak->looks, attachment, clock_now() + leak->request.duration_ns);
+    attachment_rest(attachment);
+    return attachment_renew(attachment, interrupt_flag(), fault);
+}
+
+/* What they allocate is in the counts, but in no sample. */
+static bool may_be_silent(const struct leak *leak, struct attachment *attachment)
+{
+    const struct sampling *sampling = &leak->sampling;
+    bool silent = sampling->former.thread_active_init == FACT_NO || sampling->activation.missed ||
+                  sampling->activation.unsure;
+    struct thread_view view;
+    struct fault ignored;
+
+    if (silent)
+        return true;
+    silent = thread_view_read(&view, attachment, 0, &ignored) != FAULT_NONE ||
+             view.threads.by_sampling[THREAD_ASLEEP] || view.threads.by_sampling[THREAD_OFF];
+    thread_view_free(&view);
+    return silent;
+}
+
+static fault_code watch_sampling(struct leak *leak, struct attachment *attachment,
+                                 struct fault *fault)
+{
+    const uint64_t until = leak->began + leak->request.duration_ns;
+    const struct between_request request = {
+        .from_ns = leak->began,
+        .until_ns = until,
+        .by_thread = leak->request.by_thread,
+        .no_points = leak->request.settle_ns}; /* only the last one would lack what is freed soon */
+
+    leak->looks.was_on = prof_is_active(&leak->sampling.former) && !leak->dropped.known;
+    leak->silent = may_be_silent(leak, attachment);
+    begin_faults(leak, attachment);
+    if (!request.no_points || attachment->reads) /* no call for what shows nothing */
+        between_plan(&leak->between, attachment, &request);
+    return watch_all(leak, attachment, RUN_RECORDING, fault);
+}
+
+/* Without sampling: short-lived memory is freed, a leak stays. */
+static fault_code wait_without_sampling(struct leak *leak, struct attachment *attachment,
+                                        struct fault *fault)
+{
+    struct sampling *sampling = &leak->sampling;
+    fault_code rc = sampling_hold(attachment, sampling, NULL, sampling_stop, sampling, fault);
+
+    if (rc == FAULT_NONE && sampling->left_on)
+        attachment_note(attachment, &(struct run_note){.kind = NOTE_NOT_SETTLED});
+    if (rc == FAULT_NONE)
+        rc = wait_until(leak, attachment, RUN_SETTLING, clock_now() + leak->request.settle_ns,
+                        fault);
+    return rc;
+}
+
+static fault_code take_second(struct leak *leak, struct attachment *attachment, struct fault *fault)
+{
+    fault_code rc;
+
+    last_profile_make_room(&leak->between.last, attachment);
+    rc = sampling_finish(attachment, &leak->sampling, &leak->after.capture, second_held, leak,
+                         fault);
+
+    if (rc == FAULT_NONE && !leak->sampling.owed)
+        interrupt_patience(leak->request.impatient ? 0 : 2, NULL);
+    return rc;
+}
+
+/* With the newest profile as the second one. The fault is then leak->ended. */
+static fault_code end_early(struct leak *leak, fault_code end, const struct fault *fault)
+{
+    const uint64_t age = between_use_last(&leak->between, &leak->after.capture, &leak->after.at_ns);
+
+    if (!age)
+        return end;
+    leak->ended = *fault;
+    leak->sampling.cut_short_ns = age;
+    leak->after.rss = leak->between.last.rss;
+    leak->after.counted = false;
+    if (!leak->sampling.ended)
+        leak->sampling.ended = leak->after.at_ns;
+    return FAULT_NONE;
+}
+
+fault_code leak_run(struct leak *leak, struct attachment *attachment, struct fault *fault)
+{
+    fault_code rc;
+
+    attachment->usual_work = WORK_REFRESH | WORK_SAMPLE;
+    looks_open(&leak->looks, attachment, true);
+    rc = leak->request.reset ? prepare_reset(leak, attachment, fault) : FAULT_NONE;
+    if (rc == FAULT_NONE)
+        rc = look_before(leak, attachment, fault);
+    if (rc == FAULT_NONE)
+        rc = take_first(leak, attachment, fault);
+    if (rc == FAULT_NONE)
+        rc = watch_sampling(leak, attachment, fault);
+    if (rc == FAULT_NONE)
+        leak->silent |= may_be_silent(leak, attachment);
+    if (rc == FAULT_NONE && leak->request.settle_ns && !leak->sampling.interrupted)
+        rc = wait_without_sampling(leak, attachment, fault);
+    if (rc == FAULT_NONE)
+        rc = take_second(leak, attachment, fault);
+    leak->interrupted = leak->sampling.interrupted;
+    if (sampling_is_gone(attachment, &leak->sampling, rc))
+        rc = end_early(leak, rc, fault);
+    return rc == FAULT_NONE ? finish_faults(leak, attachment, fault) : rc;
+}
+
+/* ---- without ---- */
+
+fault_code leak_watch(struct leak *leak, struct attachment *attachment, struct fault *fault)
+{
+    fault_code rc = FAULT_NONE;
+
+    leak->profiled = false;
+    leak->began = clock_now();
+    looks_close(&leak->looks);
+    if (attachment->instance.mallctl)
+        looks_open(&leak->looks, attachment, false);
+    looks_begin(&leak->looks, attachment, leak->began + leak->request.duration_ns);
+    begin_faults(leak, attachment);
+    if (leak->grows && leak->request.only_faults)
+        leak->no_grow = leak->grow.refused;
+    if (leak->no_grow.code != FAULT_NONE && (leak->request.only_faults || !leak->looks.live)) {
+        *fault = leak->no_grow;
+        return attachment_explain(attachment, fault->code, fault);
+    }
+    rc = watch_all(leak, attachment, RUN_GROWING, fault);
+    leak->interrupted = leak->sampling.interrupted;
+    if (fault_is_gone(rc)) {
+        leak->ended = *fault;
+        rc = FAULT_NONE;
+    }
+    rc = rc == FAULT_NONE ? finish_faults(leak, attachment, fault) : rc;
+    if (!leak->looks.live) /* nothing has renewed them */
+        grow_hand_over_modules(&leak->grow);
+    return rc;
+}
+
+/* ---- the result ---- */
+
+/* What is freed while it settles has ended with the sampling. */
+static uint64_t end_of_series(const struct leak *leak)
+{
+    const uint64_t taken = leak->after.at_ns, ended = leak->sampling.ended;
+
+    return ended && ended < taken ? ended : taken;
+}
+
+fault_code leak_write(struct leak *leak, struct attachment *attachment,
+                      struct presentation *presentation, struct output *output, struct fault *fault)
+{
+    struct capture *after = &leak->after.capture, *before = &leak->before.capture;
+    struct present_source sources[2 + BETWEEN_MAX] = {
+        {.text = &after->text, .time_ns = after->time_ns, .moment_ns = end_of_series(leak)},
+        {.text = &before->text, .time_ns = before->time_ns, .moment_ns = leak->before.at_ns}};
+    struct heap_profile stacks = {0};
+    fault_code rc = FAULT_NONE;
+    size_t count = 2;
+
+    for (size_t i = 0; i < leak->between.count; i++, count++)
+        sources[count] = (struct present_source){.parsed = &leak->between.points[i].profile,
+                                                 .moment_ns = leak->between.points[i].at_ns};
+    if (looks_counted(&leak->looks) && !looks_stacks(&leak->looks, &stacks))
+        rc = fault_set(fault, FAULT_INTERNAL, ENOMEM, "compare", "the stacks");
+    presentation->stacks = looks_counted(&leak->looks) ? &stacks : NULL;
+    if (rc == FAULT_NONE)
+        rc = capture_write_series(attachment, presentation, sources, count, output, fault);
+    presentation->stacks = NULL;
+    heap_free(&stacks);
+    return rc;
+}
+
+bool leak_judge(const struct leak *leak, struct samples *samples, const uint32_t *of_stack,
+                size_t stacks, struct verdict *verdict, bool *judged)
+{
+    const struct verdict_total total = looks_judge_rss(&leak->looks);
+
+    *judged = looks_counted(&leak->looks);
+    if (!*judged) {
+        judged_by_total(samples, &total);
+        return true;
+    }
+    if (!looks_judge(&leak->looks, samples->period, samples->count, leak->silent, of_stack, stacks,
+                     verdict))
+        return false;
+    judged_by_verdict(samples, verdict);
+    return true;
+}
+
+/* ---- estimates ---- */
+
+/*
+ * Up to 5.3.0 a sampled object that is smaller gets the smallest size of the
+ * large ones, and stats.allocated counts that (5.3.0 jemalloc.c,
+ * imalloc_sample; arena.c, arena_prof_promote).
+ */
+enum { PROMOTED = 16384 };
+
+static bool promotes(const struct leak *leak)
+{
+    return version_within(leak->sampling.former.build.version, VERSION_NUMBER(4, 0, 0),
+                          VERSION_NUMBER(5, 3, 0));
+}
+
+static double promoted_bytes(const struct leak *leak, const struct heap_counts *counts)
+{
+    double promoted = (double)counts->objects * PROMOTED;
+
+    if (!promotes(leak))
+        return 0;
+    return promoted > (double)counts->bytes ? promoted - (double)counts->bytes : 0;
+}
+
+static fault_code estimate_end(const struct leak *leak, struct leak_end *end, struct fault *fault)
+{
+    const struct sink *text = &end->capture.text;
+    struct heap_profile profile;
+    fault_code rc = heap_parse(&profile, (const char *)text->bytes, text->len, fault);
+
+    for (size_t i = 0; rc == FAULT_NONE && i < profile.line_count; i++) {
+        const struct heap_counts *counts = &profile.lines[i].counts;
+        end->sampled += heap_estimate(&profile, counts->objects, counts->bytes).bytes;
+        end->overhead += promoted_bytes(leak, counts);
+    }
+    heap_free(&profile);
+    return rc;
+}
+
+fault_code leak_estimate(struct leak *leak, struct fault *fault)
+{
+    fault_code rc = estimate_end(leak, &leak->before, fault);
+
+    return rc == FAULT_NONE ? estimate_end(leak, &leak->after, fault) : rc;
+}
+
+double leak_covered_whole(const struct leak *leak)
+{
+    double allocated = (double)leak->after.gauges.allocated - leak->after.overhead;
+
+    if (looks_counted(&leak->looks))
+        allocated = looks_total(&leak->looks);
+
+    return allocated > 0 ? allocated : 0;
+}
+
+double leak_covered_percent(const struct leak *leak)
+{
+    double allocated = leak_covered_whole(leak);
+    double share = allocated > 0 ? 100 * leak->after.sampled / allocated : 100;
+
+    return share > 100 ? 100 : share;
+}
+
+double leak_seconds(const struct leak *leak)
+{
+    return (double)(leak->ended_ns - leak->began) / 1e9;
+}

@@ -1,0 +1,99 @@
+/*
+ * What grows in a process, from the strongest evidence that it gives: exact counts of its objects
+ * by size, samples of profiling and sampled page faults by stack, and pages for what is outside
+ * the allocator's heap.
+ */
+#pragma once
+
+#include "jemalloc/stats.h"
+#include "run/between.h"
+#include "run/grow/grow.h"
+#include "run/leak/looks.h"
+#include "run/sampling.h"
+
+struct leak_request {
+    uint64_t duration_ns;
+    uint64_t settle_ns; /* without sampling, before the second profile; 0: none */
+    bool reset;         /* calls prof.reset first, so that the first profile is empty */
+    bool by_thread;     /* the points between keep the counts of threads */
+    bool impatient;     /* once prof.active is restored, a signal ends the process at once */
+    bool no_faults;     /* page faults are not sampled */
+    bool only_faults;   /* without them there is no answer */
+    uint64_t period;    /* one sample every N page faults; 0: adapts to the rate */
+};
+
+/* A profile, and what jemalloc counted in the same stop, if there was one. */
+struct leak_end {
+    struct capture capture;
+    struct stats_gauges gauges;
+    bool counted;    /* gauges; not without config.stats, nor without a call */
+    uint64_t rss;    /* bytes; 0: unknown */
+    double sampled;  /* bytes that the profile represents */
+    double overhead; /* bytes of gauges.allocated that exist because of the sampling */
+    uint64_t at_ns;  /* CLOCK_MONOTONIC */
+};
+
+/* What prof.reset has dropped, as estimated from the samples. */
+struct leak_dropped {
+    bool known; /* it was called */
+    uint64_t bytes, stacks;
+};
+
+struct leak {
+    struct leak_request request;
+    bool profiled; /* before and after have profiles */
+    struct sampling sampling;
+    struct leak_dropped dropped;
+    struct leak_end before, after;
+    struct between between; /* while it sampled */
+    bool silent;            /* threads may allocate without being sampled */
+    struct looks looks;
+    struct grow grow;
+    bool grows;               /* grow has seen something */
+    struct fault no_grow;     /* why not; FAULT_NONE: it was not asked for */
+    struct fault ended;       /* the process has ended, or is another program: seen until then */
+    uint64_t began, ended_ns; /* CLOCK_MONOTONIC: of the time that was watched */
+    bool interrupted;
+};
+
+/* The request is copied. leak_free after a failure, too. */
+void leak_init(struct leak *leak, const struct leak_request *request);
+void leak_free(struct leak *leak);
+
+/*
+ * Samples for a while with a profile at each end, and some between, beside looks and page
+ * faults. sampling_settle in each case. FAULT_PROF_*: this process cannot profile, and
+ * leak_watch may follow.
+ */
+fault_code leak_run(struct leak *leak, struct attachment *attachment, struct fault *fault);
+/*
+ * The same without profiling, for any process that attachment_find or attachment_map has opened.
+ * If the process ends, leak->ended is set, and what was seen is the result.
+ */
+fault_code leak_watch(struct leak *leak, struct attachment *attachment, struct fault *fault);
+
+/* With profiles: computes sampled and overhead of both ends, before leak_write releases the texts.
+ */
+fault_code leak_estimate(struct leak *leak, struct fault *fault);
+/*
+ * With profiles: writes the difference, as present(). May release the texts. presentation->judge
+ * gets the stacks of the looks.
+ */
+fault_code leak_write(struct leak *leak, struct attachment *attachment,
+                      struct presentation *presentation, struct output *output,
+                      struct fault *fault);
+
+/*
+ * Judges the growth of samples by the looks, in samples->trends: by the exact counts (*judged:
+ * verdict is made), else by the growth of the RSS. stack_of, stacks: as presentation->judge.
+ * False: out of memory.
+ */
+bool leak_judge(const struct leak *leak, struct samples *samples, const uint32_t *stack_of,
+                size_t stacks, struct verdict *verdict, bool *judged);
+
+/* Bytes that the program itself has allocated at the end. */
+double leak_covered_whole(const struct leak *leak);
+/* The part of them that the samples represent, in percent. */
+double leak_covered_percent(const struct leak *leak);
+/* How long it watched. */
+double leak_seconds(const struct leak *leak);

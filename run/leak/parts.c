@@ -1,0 +1,290 @@
+#include "run/leak/parts.h"
+#include "run/explain/heap_kind.h"
+
+#include <math.h>
+#include <string.h>
+
+enum {
+    NOTABLE_FREE = 1 << 20,
+    PROMOTED = 5 << 12,  /* bytes: 16 KiB and a page (arena_prof_promote), all of them touched */
+    NOTABLE = 256 << 10, /* bytes */
+    NOTABLE_FILES = 1 << 20, /* the tool's own reads bring pages of the program's files in */
+};
+
+static const double KEPT = 0.5;                          /* of all gains: the rest was given back */
+static const double FREE_PART = 0.02, HEAP_PART = 0.005; /* of the RSS */
+static const double ALMOST = 0.02;                       /* of a growth: less is not missed */
+
+/* Pages of files are the kernel's to take back. */
+static unsigned urgency_of(const struct part *part)
+{
+    if (part->kind == PART_MEMORY && part->memory == GROW_FILES)
+        return 3;
+    return part->state == PART_UNSTEADY ? 2 : part->state == PART_ONCE;
+}
+
+/* What goes on comes first; then the largest. */
+static int by_urgency(const void *a, const void *b)
+{
+    const struct part *x = a, *y = b;
+
+    if (urgency_of(x) != urgency_of(y))
+        return urgency_of(x) < urgency_of(y) ? -1 : 1;
+    return (x->bytes < y->bytes) - (x->bytes > y->bytes);
+}
+
+void parts_add(struct parts *parts, const struct part *part)
+{
+    if (parts->count == PARTS_MAX && by_urgency(part, &parts->list[PARTS_MAX - 1]) >= 0)
+        return;
+    if (parts->count < PARTS_MAX)
+        parts->count++;
+    parts->list[parts->count - 1] = *part;
+    qsort(parts->list, parts->count, sizeof *parts->list, by_urgency);
+}
+
+static void name_stack(struct part *part, uint32_t sample, const struct verdict_stack *stack)
+{
+    const struct part_stack fresh = {sample, stack->low, stack->high};
+    size_t at = part->stack_count;
+
+    while (at > 0 && part->stacks[at - 1].low < fresh.low)
+        at--;
+    part->more += part->stack_count == PART_STACKS;
+    if (at == PART_STACKS)
+        return;
+    part->stack_count += part->stack_count < PART_STACKS;
+    memmove(&part->stacks[at + 1], &part->stacks[at],
+            (part->stack_count - 1 - at) * sizeof *part->stacks);
+    part->stacks[at] = fresh;
+}
+
+static struct part part_of_class(const struct leak *leak, const struct verdict *verdict,
+                                 unsigned class)
+{
+    const struct verdict_class *grown = &verdict->classes[class];
+
+    return (struct part){.kind = PART_OBJECTS,
+                         .state = PART_ONE_OF,
+                         .size = leak->looks.classes->list[class].size,
+                         .bytes = grown->growth,
+                         .error = grown->error,
+                         .class = grown};
+}
+
+/* The stacks of one class, or of all: TABLE_NONE. */
+static void name_stacks(struct part *part, const struct verdict *verdict, uint32_t class,
+                        const struct samples *samples)
+{
+    const bool doubts = verdict->kind == VERDICT_ONE_OF || verdict->kind == VERDICT_ONCE;
+
+    for (size_t i = 0; samples && i < samples->count; i++) {
+        const struct verdict_stack *stack = &verdict->stacks[i];
+        if (stack->grows && (class == TABLE_NONE || stack->class == class)) {
+            part->state = PART_GROWS;
+            name_stack(part, (uint32_t)i, stack);
+        } else if (doubts && stack->candidate && class == verdict->leading) {
+            name_stack(part, (uint32_t)i, stack);
+        }
+    }
+    if (verdict->kind == VERDICT_ONCE)
+        part->state = PART_ONCE;
+}
+
+static bool has_own_stack(const struct verdict *verdict, uint32_t class, size_t stacks)
+{
+    for (size_t i = 0; i < stacks; i++)
+        if (verdict->stacks[i].grows && verdict->stacks[i].class == class)
+            return true;
+    return false;
+}
+
+/* Stacks whose objects have several sizes: no amount of one size is theirs. */
+static bool are_mixed(const struct verdict *verdict, unsigned classes,
+                      const struct samples *samples)
+{
+    for (size_t i = 0; samples && i < samples->count; i++)
+        if (verdict->stacks[i].grows && !verdict->classes[verdict->stacks[i].class].grows)
+            return true;
+    for (unsigned i = 0; samples && i < classes; i++)
+        if (verdict->classes[i].grows && verdict->classes[i].explained &&
+            !has_own_stack(verdict, i, samples->count))
+            return true;
+    return false;
+}
+
+static void add_all(struct parts *parts, const struct verdict *verdict, unsigned classes,
+                    const struct samples *samples)
+{
+    struct part part = {.kind = PART_OBJECTS,
+                        .state = PART_ONE_OF,
+                        .error = verdict->error,
+                        .unseen = verdict->unseen};
+
+    for (unsigned i = 0; i < classes; i++)
+        if (verdict->classes[i].explained)
+            part.bytes += verdict->classes[i].growth;
+    name_stacks(&part, verdict, TABLE_NONE, samples);
+    if (part.state != PART_GROWS || part.bytes < part.stacks[0].low)
+        part.bytes = verdict->growth;
+    parts_add(parts, &part);
+}
+
+static void add_certain(struct parts *parts, const struct leak *leak, const struct verdict *verdict,
+                        const struct samples *samples)
+{
+    const unsigned classes = leak->looks.classes->count;
+    const bool once = verdict->kind == VERDICT_ONCE,
+               mixed =
+                   verdict->leading == VERDICT_ALL_CLASSES || are_mixed(verdict, classes, samples);
+
+    if (mixed)
+        add_all(parts, verdict, classes, samples);
+    for (unsigned i = 0; i < classes; i++) {
+        const struct verdict_class *class = &verdict->classes[i];
+        struct part part;
+        if (!(once ? i == verdict->leading : class->grows) ||
+            (mixed && (class->explained || verdict->kind == VERDICT_ONE_OF)))
+            continue;
+        part = part_of_class(leak, verdict, i);
+        part.unseen = leak->silent || class->unseen;
+        if (!class->unsampled)
+            name_stacks(&part, verdict, i, samples);
+        parts_add(parts, &part);
+    }
+}
+
+/* The bytes of a class at a look; TABLE_NONE: of all. */
+static double bytes_at(const struct looks *looks, size_t look, uint32_t class)
+{
+    double bytes = 0;
+
+    for (unsigned i = 0; i < looks->classes->count; i++)
+        if (class == TABLE_NONE || class == i)
+            bytes += (double)looks->list[look].bytes[i];
+    return bytes;
+}
+
+/* True if most of what it has gained at any time is still there. */
+static bool keeps_gains(const struct looks *looks, double growth)
+{
+    double gained = 0;
+
+    for (size_t i = 1; i < looks->count; i++)
+        gained += fmax(bytes_at(looks, i, TABLE_NONE) - bytes_at(looks, i - 1, TABLE_NONE), 0);
+    return growth > KEPT * gained;
+}
+
+/* For how long it has had nearly all that it has gained, seconds. */
+static double since_growth(const struct looks *looks, uint32_t class)
+{
+    const size_t last = looks->count - 1;
+    const double end = bytes_at(looks, last, class),
+                 least = end - ALMOST * (end - bytes_at(looks, 0, class));
+    size_t i = last;
+
+    while (i > 0 && bytes_at(looks, i - 1, class) >= least)
+        i--;
+    return (double)(looks->list[last].at_ns - looks->list[i].at_ns) / 1e9;
+}
+
+/* Nothing is certain, but the objects are more: in steps, for instance, or until lately. */
+static void add_unsteady(struct parts *parts, const struct leak *leak,
+                         const struct verdict *verdict)
+{
+    struct part part = {.kind = PART_OBJECTS, .state = PART_UNSTEADY, .bytes = verdict->growth};
+    uint32_t largest = 0;
+
+    if (verdict->growth < NOTABLE || !keeps_gains(&leak->looks, verdict->growth))
+        return;
+    for (unsigned i = 0; i < leak->looks.classes->count; i++)
+        if (verdict->classes[i].growth > verdict->classes[largest].growth)
+            largest = i;
+    if (verdict->classes[largest].growth < verdict->growth / 2)
+        largest = TABLE_NONE;
+    else
+        part.size = leak->looks.classes->list[largest].size;
+    part.since_s = since_growth(&leak->looks, largest);
+    parts_add(parts, &part);
+}
+
+void parts_of_objects(struct parts *parts, const struct leak *leak, const struct verdict *verdict,
+                      const struct samples *samples)
+{
+    if (verdict->kind == VERDICT_NOTHING || verdict->kind == VERDICT_UNSTEADY)
+        add_unsteady(parts, leak, verdict);
+    if (verdict->kind >= VERDICT_ONCE)
+        add_certain(parts, leak, verdict, samples);
+}
+
+/* What is in flight is not likely to stay. */
+static double memory_growth(const struct grow *grow, enum grow_kind kind)
+{
+    const struct grow_part *part = &grow->sum.parts[kind];
+
+    return grow_bytes(grow, (double)part->gained - (double)part->lost -
+                                (grow_kind_is_private(kind) ? part->in_flight : 0));
+}
+
+/*
+ * Memory of unknown use is an allocator's, unless the process is known to have another one. A
+ * collector's memory grows from one collection to the next.
+ */
+static bool is_of_allocator(const struct grow *grow, const struct verdict *verdict,
+                            enum grow_kind kind)
+{
+    if (kind == GROW_MAPPED)
+        return heap_kinds_collector(grow->heaps) != HEAP_KINDS ||
+               (!verdict && !grow->sum.parts[GROW_LIBC].now);
+    return kind == GROW_JEMALLOC || kind == GROW_LIBC || kind == GROW_PYMALLOC;
+}
+
+/* Memory that sampled objects take besides their own: the tool's doing. */
+static double taken_by_sampling(const struct looks *looks)
+{
+    const double before = (double)looks->list[0].promoted,
+                 after = (double)looks->list[looks->count - 1].promoted;
+
+    return looks->count ? fmax(after - before, 0) * PROMOTED : 0;
+}
+
+double parts_notable(const struct leak *leak, const struct verdict *verdict, enum grow_kind kind)
+{
+    const struct grow *grow = &leak->grow;
+    const double rss = (double)grow->after.usage.rss;
+
+    if (kind == GROW_FILES)
+        return NOTABLE_FILES;
+    if (kind == GROW_JEMALLOC && verdict)
+        return fmax(NOTABLE_FREE, FREE_PART * rss) + fmax(verdict->growth, 0) +
+               taken_by_sampling(&leak->looks);
+    return is_of_allocator(grow, verdict, kind) ? fmax(NOTABLE, HEAP_PART * rss) : NOTABLE;
+}
+
+static enum part_state memory_state(const struct verdict_total *total, const struct part *part)
+{
+    if (total->kind == VERDICT_GROWS)
+        return part->handed_on ? PART_ONE_OF : PART_GROWS;
+    return total->kind == VERDICT_ONCE ? PART_ONCE : PART_UNSTEADY;
+}
+
+void parts_of_memory(struct parts *parts, const struct leak *leak, const struct verdict *verdict)
+{
+    const struct grow *grow = &leak->grow;
+    const struct verdict_total total = looks_judge_rss(&leak->looks);
+
+    for (enum grow_kind kind = 0; kind < GROW_KINDS; kind++) {
+        struct part part = {.kind = PART_MEMORY,
+                            .memory = kind,
+                            .bytes = memory_growth(grow, kind),
+                            .handed_on = is_of_allocator(grow, verdict, kind)};
+        part.state = memory_state(&total, &part);
+        if (kind == GROW_SHARED && part.bytes > 0) /* not what others have had before */
+            part.bytes -= grow_bytes(grow, (double)grow_pages_only_touched(&grow->pages));
+        if (part.bytes < parts_notable(leak, verdict, kind))
+            continue;
+        if (kind == GROW_JEMALLOC && verdict) /* what objects have not: free space, own data */
+            part.bytes -= fmax(verdict->growth, 0) + taken_by_sampling(&leak->looks);
+        parts_add(parts, &part);
+    }
+}
