@@ -1,8 +1,10 @@
 #include "profile/sites.h"
 #include "base/list.h"
 #include "base/text.h"
+#include "profile/judged.h"
 #include "profile/stack_text.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -99,6 +101,20 @@ static uint32_t put_site(struct sites *sites, const struct site *site, uint32_t 
     uint64_t hash = table_hash_bytes(&sites->table, site->calls, site->len);
 
     return table_put(&sites->table, hash, same_calls, sites, site, fresh);
+}
+
+void sites_number(const struct sites *sites, const struct samples *samples, uint32_t *site_of)
+{
+    struct names names;
+
+    for (size_t i = 0; i < samples->count; i++) {
+        take_names(&names, samples, &samples->list[i]);
+        const struct site wanted = {.calls = names.bytes, .len = names.len};
+        uint64_t hash = table_hash_bytes(&sites->table, wanted.calls, wanted.len);
+        uint32_t number = table_find(&sites->table, hash, same_calls, sites, &wanted);
+        if (names.count && number != TABLE_NONE)
+            site_of[samples->list[i].stack] = number;
+    }
 }
 
 /* Returns the site with these calls, and adds it if it is new. NULL: out of memory. */
@@ -215,6 +231,8 @@ static int64_t growth_since(const struct site *site, const struct site_size *the
 
 static int64_t growth_in_window(const struct sites *sites, const struct site *site)
 {
+    if (sites->evidence == EVIDENCE_COUNTS)
+        return llrint(site->judged.bytes);
     return growth_since(site, &site->past[oldest_slot(sites)]);
 }
 
@@ -250,10 +268,28 @@ struct site_growth sites_growth(const struct sites *sites, const struct site *si
 
     if (count < 2)
         return growth;
-    growth.trend = trend_of(points, count, sites->tests);
+    growth.trend =
+        sites->evidence == EVIDENCE_COUNTS ? site->judged : trend_of(points, count, sites->tests);
     growth.error = (growth.trend.high - growth.trend.low) / 2;
     growth.per_second = ns ? (double)growth.bytes / ((double)ns / 1e9) : 0;
+    if (sites->evidence == EVIDENCE_COUNTS)
+        growth.per_second = site->judged.per_second;
     return growth;
+}
+
+void sites_judge(struct sites *sites, const struct verdict *verdict)
+{
+    struct trend_point points[SITES_HISTORY];
+
+    for (size_t i = 0; i < sites->count; i++) {
+        struct site *site = &sites->list[i];
+        size_t count = make_points(sites, site, points);
+        if (count < 2)
+            return;
+        site->judged = trend_of(points, count, sites->tests);
+        judged_trend(&site->judged, verdict, i);
+    }
+    sites->evidence = EVIDENCE_COUNTS;
 }
 
 static size_t count_site_tests(const struct sites *sites)
@@ -270,6 +306,7 @@ bool sites_update(struct sites *sites, const struct samples *samples, uint64_t t
 {
     size_t slot = sites->rounds % SITES_HISTORY;
 
+    sites->evidence = EVIDENCE_SAMPLES;
     for (size_t i = 0; i < sites->count; i++) {
         sites->list[i].now = (struct site_size){0};
         sites->list[i].objects = 0;

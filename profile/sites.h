@@ -7,6 +7,7 @@
 #pragma once
 
 #include "profile/samples.h"
+#include "profile/verdict.h"
 
 enum {
     SITE_CALLS = 4, /* calls that make a site: more would split sites that are one to an operator */
@@ -33,6 +34,7 @@ struct site {
     int64_t objects;
     struct site_size now, first; /* first: at the first profile */
     struct site_size past[SITES_HISTORY];
+    struct trend judged; /* with sites.evidence EVIDENCE_COUNTS */
 };
 
 struct sites {
@@ -45,6 +47,7 @@ struct sites {
     size_t stacks;
     size_t tests; /* sites that share the error of their intervals (profile/trend.h) */
     uint64_t period;
+    enum trend_evidence evidence; /* of the growth */
 };
 
 /* The growth of a site in bytes, with its interval and verdict. */
@@ -65,6 +68,17 @@ void sites_init(struct sites *sites);
  */
 bool sites_update(struct sites *sites, const struct samples *samples, uint64_t time);
 void sites_free(struct sites *sites);
+
+/*
+ * Sets site_of[stack of a sample] to the number of the site that has its calls. Others keep their
+ * value: there is no such site, or the stack is filtered. Valid until the next update.
+ */
+void sites_number(const struct sites *sites, const struct samples *samples, uint32_t *site_of);
+/*
+ * Bounds the growth of all sites until the next update, by a verdict on them as stacks
+ * (profile/judged.h).
+ */
+void sites_judge(struct sites *sites, const struct verdict *verdict);
 
 /* Returns the nanoseconds over which growth is measured; 0: at most one profile. */
 uint64_t sites_window(const struct sites *sites);

@@ -2,6 +2,7 @@
 #include "jemalloc/dump.h"
 #include "run/faults.h"
 #include "run/interrupt.h"
+#include "run/thread_view.h"
 
 #include <errno.h>
 #include <string.h>
@@ -44,6 +45,8 @@ void top_refresh_init(struct top_refresh *refresh, const struct top_request *req
 
 void top_refresh_free(struct top_refresh *refresh)
 {
+    if (refresh->looking)
+        looks_close(&refresh->looks);
     name_cache_free(&refresh->names);
     sites_free(&refresh->sites);
     sink_free(&refresh->sink);
@@ -126,6 +129,42 @@ static void read_gauges(struct top_refresh *refresh)
     refresh->snapshot.gauges = refresh->gauges.gauges;
 }
 
+/* What they allocate is in the counts, but in no sample. */
+static bool threads_are_silent(struct attachment *attachment)
+{
+    struct thread_view view;
+    struct fault ignored;
+    bool silent = thread_view_read(&view, attachment, 0, &ignored) == FAULT_NONE &&
+                  (view.threads.by_sampling[THREAD_ASLEEP] || view.threads.by_sampling[THREAD_OFF]);
+
+    thread_view_free(&view);
+    return silent;
+}
+
+/*
+ * Counts live objects, which bound the growth that samples show. A count that fails, or would
+ * take more than a tenth of the time, leaves the samples alone.
+ */
+static void count_objects(struct top_refresh *refresh)
+{
+    struct looks *looks = &refresh->looks;
+
+    if (refresh->snapshot.profile != SNAPSHOT_PROFILED || !refresh->model.asked)
+        return;
+    if (!refresh->looking) {
+        looks_open(looks, &refresh->attachment, true);
+        looks->until_ns = UINT64_MAX;
+        refresh->looking = true;
+        refresh->silent = threads_are_silent(&refresh->attachment);
+    }
+    if (!looks->live || looks->next_ns > clock_now())
+        return;
+    if (looks_keep(looks, SITES_HISTORY - 1))
+        looks_add(looks, &refresh->attachment);
+    else
+        looks->next_ns = UINT64_MAX;
+}
+
 static fault_code read_once(struct top_refresh *refresh, struct fault *fault)
 {
     struct attachment *attachment = &refresh->attachment;
@@ -138,6 +177,8 @@ static fault_code read_once(struct top_refresh *refresh, struct fault *fault)
         rc = read_profile(refresh, fault);
     if (rc == FAULT_NONE)
         read_gauges(refresh);
+    if (rc == FAULT_NONE)
+        count_objects(refresh);
     attachment_rest(attachment);
     return rc == FAULT_UNREADABLE ? readout_call_instead(attachment, fault) : rc;
 }
@@ -268,6 +309,43 @@ static void take_gauges(struct top_refresh *refresh, uint64_t time)
     trends_add(&refresh->model.trends, &values);
 }
 
+/* Bounds the growth of the sites; the stacks of sampled objects have the names of the profile's. */
+static bool judge_sites(struct top_refresh *refresh, const struct heap_profile *profile,
+                        struct symbols *symbols)
+{
+    struct verdict verdict = {0};
+    struct heap_profile stacks, named;
+    struct samples samples = {0};
+    uint32_t *site_of = NULL;
+    bool good = looks_stacks(&refresh->looks, &stacks) &&
+                (site_of = reallocarray(NULL, stacks.stack_count + 1, sizeof *site_of));
+
+    if (good) {
+        named = *profile;
+        named.addresses = stacks.addresses;
+        named.address_count = stacks.address_count;
+        named.frames = stacks.frames;
+        named.stacks = stacks.stacks;
+        named.lines = stacks.lines;
+        named.line_count = stacks.line_count;
+        named.thread_count = named.thread_line_count = 0;
+        memset(site_of, 0xff, (stacks.stack_count + 1) * sizeof *site_of);
+        good = samples_build(&samples, refresh->samples, &named, symbols, NULL, NULL);
+    }
+    if (good) {
+        sites_number(&refresh->sites, &samples, site_of);
+        good = looks_judge(&refresh->looks, profile->period, refresh->sites.count, refresh->silent,
+                           site_of, stacks.stack_count, &verdict);
+    }
+    if (good)
+        sites_judge(&refresh->sites, &verdict);
+    verdict_free(&verdict);
+    samples_free(&samples);
+    heap_free(&stacks);
+    free(site_of);
+    return good;
+}
+
 static fault_code take_samples(struct top_refresh *refresh, const struct heap_profile *profile,
                                uint64_t time, struct fault *fault)
 {
@@ -278,7 +356,9 @@ static fault_code take_samples(struct top_refresh *refresh, const struct heap_pr
     refresh->names_until.at = clock_now() + refresh->attachment.request.timeout_ns;
     if (symbols) {
         good = samples_build(&samples, refresh->samples, profile, symbols, NULL, NULL) &&
-               sites_update(&refresh->sites, &samples, time);
+               sites_update(&refresh->sites, &samples, time) &&
+               (!refresh->looking || !looks_counted(&refresh->looks) ||
+                judge_sites(refresh, profile, symbols));
         samples_free(&samples);
     }
     return good ? FAULT_NONE : fault_set(fault, FAULT_INTERNAL, ENOMEM, "report", "the profile");

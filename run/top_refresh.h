@@ -7,6 +7,7 @@
 #include "profile/name_cache.h"
 #include "profile/sites.h"
 #include "run/governor.h"
+#include "run/leak/looks.h"
 #include "run/readout.h"
 #include "run/trends.h"
 
@@ -51,6 +52,9 @@ struct top_refresh {
     struct name_cache names;
     struct deadline names_until; /* of a refresh: names that are not found by then are left out */
     struct sites sites;
+    struct looks looks; /* if refreshes are reads: of as many of them as the sites have */
+    bool looking;       /* looks are open */
+    bool silent;        /* threads may allocate without being sampled */
     struct governor governor;
     uint64_t ended; /* the newest refresh, CLOCK_MONOTONIC ns */
     struct top_model model;

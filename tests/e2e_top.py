@@ -304,6 +304,34 @@ class FromMemory(TestCase):
         self.assertEqual(tool.returncode, lib.OK)
         self.assert_left_alone(process)
 
+    def test_cache_that_renews_itself(self):
+        """Its objects are older than the sampling: new ones that samples know replace them, which
+        is no growth. The leak of a tenth of it is named as soon as the counts decide."""
+        program = os.path.join(self.directory(), "renewing")
+        source = os.path.join(lib.ROOT, "tests", "seeded", "renewing.c")
+        subprocess.run(["gcc", "-g", "-O2", source, "-o", program], check=True)
+        process = self.process([program], stdout=subprocess.PIPE, env=lib.tool_environment({
+            "LD_PRELOAD": jemalloc_library(),
+            "MALLOC_CONF": "prof:true,prof_active:false,lg_prof_sample:14"}))
+        self.assertEqual(process.stdout.readline(), b"ready\n")
+        self.assert_ran(lib.run_tool("on", process.pid))
+        tool = self.process(
+            [lib.TOOL, "top", "--no-call", "--json", "-d", "300ms", "--sort", "growth",
+             str(process.pid)],
+            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, env=lib.tool_environment(), text=True)
+        for _ in range(200):
+            look = json.loads(tool.stdout.readline())
+            told = {site["calls"][0]: site for site in look.get("sites", [])}
+            self.assertNotIn(told.get("cache_put", {}).get("verdict"), ("grows", "stopped"), look)
+            if told.get("keep_for_ever", {}).get("verdict") == "grows":
+                break
+        self.assertEqual(told["keep_for_ever"]["verdict"], "grows", look)
+        self.assertEqual(look["profile"]["evidence"], "exact")
+        self.assertEqual(look["sites"][0]["calls"][0], "keep_for_ever")
+        tool.send_signal(signal.SIGINT)
+        tool.communicate(timeout=LIMIT)
+        self.assertEqual(tool.returncode, lib.OK)
+
     def test_profiling_is_off(self):
         for conf, state in (("prof:false", "disabled"), ("prof:true,prof_active:false", "inactive")):
             for way in ((), ("--no-call",)):

@@ -1,5 +1,6 @@
 #include "cli/output/top_json.h"
 #include "cli/output/attachment_json.h"
+#include "profile/views/growth_answer.h"
 
 #include <time.h>
 
@@ -78,6 +79,7 @@ static bool json_sites(struct json *json, const struct top_json *top)
     json_number(json, "stacks", sites->stacks);
     json_number(json, "sites", sites->count);
     json_number(json, "window_ns", sites_window(sites));
+    json_text(json, "evidence", growth_evidence_name(sites->evidence));
     json_object_end(json);
     json_list_begin(json, "sites");
     for (size_t i = 0; i < sites->count && (!top->rows || i < top->rows); i++)

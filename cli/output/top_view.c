@@ -20,7 +20,9 @@ enum {
 };
 
 #define RATE_LEAST 0.5 /* bytes per second below which nothing changes */
-#define MARKS      "  ~ unclear, = stopped"
+/* If counts of live objects bound the growth, and if there are only samples. */
+#define MARKS         "  ~ unclear, ? one of these"
+#define MARKS_SAMPLES "  ~ unclear, = stopped"
 
 /* The keys, for narrower and narrower terminals. */
 static const char *const key_lines[] = {
@@ -315,7 +317,9 @@ static void write_heading(struct layout *view)
 {
     const struct top_model *model = view->model;
     bool growth = view->page->order == SITES_BY_GROWTH;
-    const char *sizes = growth ? "size" : "SIZE", *rates = growth ? "GROWTH" : "growth";
+    bool counted = !sites_window(model->sites) || model->sites->evidence == EVIDENCE_COUNTS;
+    const char *sizes = growth ? "size" : "SIZE", *rates = growth ? "GROWTH" : "growth",
+               *of_samples = growth ? "SAMPLE GROWTH" : "sample growth";
     struct line *line = begin_view_line(view);
     char in_all[UNITS_TEXT], grown[UNITS_TEXT + 8] = "";
 
@@ -325,7 +329,7 @@ static void write_heading(struct layout *view)
     else if (view->columns < NARROW)
         line_printf(line, "%6s %9s   ", sizes, rates);
     else
-        line_printf(line, "%11s %6s %14s   ", sizes, "share", rates);
+        line_printf(line, "%11s %6s %14s   ", sizes, "share", counted ? rates : of_samples);
     if (sites_window(model->sites))
         snprintf(grown, sizeof grown, "in %s", units_duration(sites_time(model->sites), in_all));
     if (view->columns >= WIDE)
@@ -335,8 +339,9 @@ static void write_heading(struct layout *view)
                     model->sites->count);
     else
         line_printf(line, "site, of %zu", model->sites->count);
-    if (sites_window(model->sites) && model->sites->period > 1 && line_space(line) > sizeof MARKS)
-        line_add(line, MARKS);
+    const char *marks = model->sites->evidence == EVIDENCE_COUNTS ? MARKS : MARKS_SAMPLES;
+    if (sites_window(model->sites) && model->sites->period > 1 && line_space(line) > strlen(marks))
+        line_add(line, marks);
     end_view_line(view, TOP_BAR);
 }
 
@@ -387,8 +392,11 @@ static void write_numbers(struct layout *view, const struct site *site)
     bytes_text(now, narrow, bytes);
     if (sites_window(sites))
         rate_text(growth.per_second, narrow, rate);
-    if (growth.bytes && growth.trend.verdict == TREND_UNCLEAR)
+    if (growth.bytes &&
+        (growth.trend.verdict == TREND_UNCLEAR || growth.trend.verdict == TREND_REPLACED))
         mark = '~';
+    else if (growth.trend.verdict == TREND_CANDIDATE)
+        mark = '?';
     else if (growth.trend.verdict == TREND_STOPPED)
         mark = '=';
     if (!has_growth(view) && narrow)

@@ -180,6 +180,53 @@ static void test_forgotten(void)
     sites_free(&sites);
 }
 
+/* Counts say that one site grows by 1,500 bytes, and that the other only replaces what was. */
+static void test_judged(void)
+{
+    static const uint64_t words[] = {0x1301, 0x1101, 0x1201, 0x1101, 0x1501, 0x1101};
+    static const struct heap_stack ranges[] = {{2, 2}, {4, 2}, {0, 2}};
+    const struct symbols_options none = {0};
+    const struct samples_options options = {0};
+    struct verdict_stack stacks[8] = {{0}};
+    struct verdict verdict = {.kind = VERDICT_GROWS, .seconds = 4, .stacks = stacks};
+    uint32_t site_of[] = {TABLE_NONE, TABLE_NONE, TABLE_NONE};
+    struct heap_profile raw;
+    struct samples samples = {0};
+    struct symbols *symbols = NULL;
+    struct sites sites;
+    const struct site *grow, *parse;
+
+    sites_init(&sites);
+    CHECK(update(&sites, HEAD MAPS, 6) && update(&sites, two, 10));
+    CHECK(sites.evidence == EVIDENCE_SAMPLES);
+    if (CHECK(heap_of_stacks(&raw, words, ranges, ARRAY_LEN(ranges))) &&
+        CHECK((symbols = locations_symbols(&raw, &none))) &&
+        CHECK(samples_build(&samples, &options, &raw, symbols, NULL, NULL)))
+        sites_number(&sites, &samples, site_of);
+    grow = find(&sites, "grow");
+    parse = find(&sites, "parse");
+    CHECK(grow && site_of[2] == grow - sites.list && parse && site_of[0] == parse - sites.list);
+    CHECK(site_of[1] == TABLE_NONE); /* it is no site */
+    stacks[site_of[2]] =
+        (struct verdict_stack){.low = 1400, .high = 1600, .estimate = 1500, .grows = true};
+    stacks[site_of[0]] = (struct verdict_stack){.low = -9000, .high = 100};
+    CHECK(sites_growth(&sites, parse).trend.verdict == TREND_GROWS);
+    sites_judge(&sites, &verdict);
+    CHECK(sites.evidence == EVIDENCE_COUNTS);
+    CHECK(sites_growth(&sites, grow).trend.verdict == TREND_GROWS);
+    CHECK(sites_growth(&sites, grow).bytes == 1500 && sites_growth(&sites, grow).per_second == 375);
+    CHECK(sites_growth(&sites, parse).trend.verdict == TREND_REPLACED);
+    CHECK(sites_growth(&sites, parse).bytes == 100);
+    const struct site **list = sites_sorted(&sites, SITES_BY_GROWTH);
+    CHECK(list && list[0] == grow && list[1] == parse);
+    free(list);
+    CHECK(update(&sites, two, 14) && sites.evidence == EVIDENCE_SAMPLES);
+    samples_free(&samples);
+    symbols_free(symbols);
+    heap_free(&raw);
+    sites_free(&sites);
+}
+
 int main(void)
 {
     test_calls();
@@ -188,5 +235,6 @@ int main(void)
     test_order();
     test_window();
     test_forgotten();
+    test_judged();
     return check_result();
 }

@@ -233,6 +233,31 @@ static void test_rows(const struct sites *sites)
     CHECK(has(&shown, long_name) && has(&shown, "日本語の関数名はとても長い <- main\n"));
 }
 
+/* What the growth rests on; one of several sites grows. */
+static void test_evidence(const struct sites *sites)
+{
+    struct sites judged = *sites;
+    struct top_model model = make_model(&judged);
+    struct top_page page = make_page(&model);
+    struct shown shown;
+    const struct trend before = judged.list[0].judged;
+
+    judged.period = 524288;
+    lay_out(&shown, &page, 120, 40, 0);
+    CHECK(has(&shown, " sample growth ") && has(&shown, "site, of 5  ~ unclear, = stopped "));
+    judged.evidence = EVIDENCE_COUNTS;
+    judged.list[0].judged =
+        (struct trend){.bytes = 3 * MIB, .per_second = MIB, .verdict = TREND_CANDIDATE};
+    lay_out(&shown, &page, 120, 40, 0);
+    CHECK(!strstr(shown.text, "sample growth"));
+    CHECK(has(&shown, "site, of 5  ~ unclear, ? one of these "));
+    CHECK(has(&shown, "+1 MiB/s ? "));
+    judged.list[0].judged.verdict = TREND_REPLACED;
+    lay_out(&shown, &page, 120, 40, 0);
+    CHECK(has(&shown, "+1 MiB/s ~ "));
+    judged.list[0].judged = before;
+}
+
 static void test_interval(const struct sites *sites)
 {
     struct top_model model = make_model(sites);
@@ -320,6 +345,7 @@ int main(void)
     test_order(&sites);
     test_sizes(&sites);
     test_rows(&sites);
+    test_evidence(&sites);
     test_interval(&sites);
     test_missed(&sites);
     test_gauges_only();
