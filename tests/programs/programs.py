@@ -143,6 +143,7 @@ class Server:
     """A program that is started, answers, and is put under load."""
 
     preload = True
+    conf = CONF
     environment: typing.Dict[str, str] = {}
     path = "/"
     expected = b""
@@ -160,7 +161,7 @@ class Server:
 
     def start(self):
         self.prepare()
-        variables = dict(self.environment, MALLOC_CONF=CONF)
+        variables = dict(self.environment, MALLOC_CONF=self.conf)
         if self.preload:
             variables["LD_PRELOAD"] = jemalloc()
         with open(os.path.join(self.directory, "log"), "wb") as log:
