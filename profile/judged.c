@@ -76,6 +76,8 @@ void judged_trend(struct trend *trend, const struct verdict *verdict, size_t num
         trend->bytes = stack->estimate;
         trend->variance = error * error;
     } else {
+        if (!known) /* nothing bounds it: what it has grown by may be above what goes on */
+            trend->high = fmax(trend->high, trend->bytes);
         take_back(trend, known ? stack->high : fmax(0, trend->high),
                   stack->candidate && verdict->kind == VERDICT_ONE_OF);
     }
@@ -114,7 +116,9 @@ void judged_by_total(struct samples *samples, const struct verdict_total *total)
             trend->low = fmin(fmin(trend->low, low), trend->high);
             trend->bytes = fmax(trend->low, fmin(trend->high, trend->bytes));
         } else {
-            double most = total->kind == VERDICT_TOO_SHORT ? trend->high : total->bound;
+            double most = total->bound;
+            if (total->kind == VERDICT_TOO_SHORT)
+                most = trend->high = fmax(trend->high, trend->bytes);
             take_back(trend, fmax(0, fmin(most, trend->high)),
                       total->kind == VERDICT_GROWS && trend->verdict == TREND_GROWS);
         }

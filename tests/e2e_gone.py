@@ -273,7 +273,7 @@ class Leak(TestCase):
             with self.subTest(how=how):
                 process = self.grower()
                 path = os.path.join(self.directory(), "x.txt")
-                tool = self.begin("leak", process, "--json", "-o", path)
+                tool = self.begin("leak", process, "--json", "--rows", "0", "-o", path)
                 self.seed(tool, process)
                 process.die(how)
                 told = json.loads(self.ended(tool)[0].splitlines()[0])
