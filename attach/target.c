@@ -282,6 +282,14 @@ uint64_t target_rss(const struct target *target)
     return process_status(target->proc, target_via(target), &status) == 0 ? status.rss_bytes : 0;
 }
 
+bool target_status_usage(const struct target *target, struct proc_usage *usage)
+{
+    char text[8192];
+    ssize_t n = procfs_read(target->proc, text, sizeof text, "%d/status", (int)target_via(target));
+
+    return n > 0 && parse_usage(text, (size_t)n, usage) && usage->rss;
+}
+
 /* Returns 0, or -errno of the last file. */
 static int usage_seen_by(const struct target *target, pid_t via, struct proc_usage *usage,
                          enum usage_source *source)

@@ -132,6 +132,12 @@ uint64_t target_space_limit(const struct target *target);
  */
 uint64_t target_rss(const struct target *target);
 
+/*
+ * Fills *usage from /proc/PID/status, as cheaply. False: the process has no memory of its own any
+ * more, or it cannot be read.
+ */
+bool target_status_usage(const struct target *target, struct proc_usage *usage);
+
 /* The file that its memory use was read from, the most exact first. */
 enum usage_source { USAGE_ROLLUP, USAGE_SMAPS, USAGE_STATUS };
 

@@ -227,12 +227,9 @@ static fault_code grow_look(struct grow *grow, struct fault *fault)
 static void read_grow_end(struct grow *grow, struct grow_end *end)
 {
     const struct attachment *attachment = grow->growing.attachment;
-    const struct target *target = &attachment->target;
     struct proc_usage usage;
-    char text[8192];
-    ssize_t n = procfs_read(target->proc, text, sizeof text, "%d/status", (int)target_via(target));
 
-    if (n > 0 && parse_usage(text, (size_t)n, &usage) && usage.rss &&
+    if (target_status_usage(&attachment->target, &usage) &&
         memory_is_same(&attachment->memory, grow->pages.anchor)) {
         end->usage = usage;
         end->at_ns = clock_now();

@@ -134,10 +134,8 @@ static void plan_look(struct looks *looks, uint64_t took_ns)
 static uint64_t size_in_memory(const struct target *target)
 {
     struct proc_usage usage;
-    char text[8192];
-    ssize_t n = procfs_read(target->proc, text, sizeof text, "%d/status", (int)target_via(target));
 
-    return n > 0 && parse_usage(text, (size_t)n, &usage) && usage.rss ? usage.rss + usage.swap : 0;
+    return target_status_usage(target, &usage) ? usage.rss + usage.swap : 0;
 }
 
 static void add_look(struct looks *looks, struct attachment *attachment, uint64_t began,
