@@ -9,18 +9,6 @@ enum {
     INTERVAL_BYTES = 2 * DISPLAY_NUMBER_SIZE + 16,
 };
 
-static const char *const verdict_names[] = {
-    [GROWTH_NONE] = "none",
-    [GROWTH_STOPPED] = "stopped",
-    [GROWTH_ONE_OF] = "one_of",
-    [GROWTH_GOES_ON] = "growing",
-};
-
-const char *growth_verdict_name(enum growth_verdict verdict)
-{
-    return verdict_names[verdict];
-}
-
 const char *growth_evidence_name(enum trend_evidence evidence)
 {
     static const char *const names[] = {

@@ -27,8 +27,6 @@ void growth_answer_choose(struct growth_answer *answer, const struct growth *gro
 const char *growth_answer_text(const struct growth_answer *answer, const struct growth *growth,
                                const struct samples *samples, const struct display *display,
                                char *out, size_t size);
-/* Returns "growing", "one_of", "stopped" or "none". */
-const char *growth_verdict_name(enum growth_verdict verdict);
 /*
  * Returns a few words on what the growth of a comparison rests on; NULL: it needs none. For
  * programs: growth_evidence_name.

@@ -245,7 +245,7 @@ static double taken_by_sampling(const struct looks *looks)
     const double before = (double)looks->list[0].promoted,
                  after = (double)looks->list[looks->count - 1].promoted;
 
-    return looks->count ? fmax(after - before, 0) * PROMOTED : 0;
+    return fmax(after - before, 0) * PROMOTED;
 }
 
 double parts_notable(const struct leak *leak, const struct verdict *verdict, enum grow_kind kind)

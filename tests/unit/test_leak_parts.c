@@ -167,7 +167,7 @@ static void test_memory(void)
     CHECK(make_memory(&scene, GROW_STACKS, 20, NULL)->state == PART_UNSTEADY);
 }
 
-/* Pages of jemalloc's heap: those of the objects are told by their size. */
+/* Pages of jemalloc's heap: the growth of its objects is a part of its own. */
 static void test_heap(void)
 {
     struct scene scene;
