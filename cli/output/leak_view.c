@@ -445,6 +445,10 @@ static const char *verdict_word(const struct leak_view *view)
     static const char *const kinds[] = {[VERDICT_TOO_SHORT] = "too_short",
                                         [VERDICT_NOTHING] = "nothing",
                                         [VERDICT_UNSTEADY] = "unsteady"};
+    static const char *const trends[] = {[GROWTH_NONE] = "nothing",
+                                         [GROWTH_STOPPED] = "once",
+                                         [GROWTH_ONE_OF] = "one_of",
+                                         [GROWTH_GOES_ON] = "grows"};
     struct growth_answer answer;
 
     if (view->parts->count)
@@ -454,9 +458,7 @@ static const char *verdict_word(const struct leak_view *view)
     if (!view->samples)
         return "nothing";
     growth_answer_choose(&answer, view->growth, view->samples);
-    return answer.verdict == GROWTH_GOES_ON   ? "grows"
-           : answer.verdict == GROWTH_STOPPED ? "once"
-                                              : "nothing";
+    return trends[answer.verdict];
 }
 
 static void json_causes(const struct leak_view *view, const struct part *part, struct json *json)

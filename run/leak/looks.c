@@ -90,19 +90,25 @@ static uint64_t *copy_of(const uint64_t *numbers, size_t count)
     return copy;
 }
 
-/* Counts that were not read in whole are none. */
-static void keep_counts(struct looks *looks, struct look *look)
+/* False: out of memory. */
+static bool keep_counts(struct looks *looks, struct look *look)
 {
     const struct live_look *newest = &looks->newest;
     const size_t classes = looks->classes->count;
 
     look->objects = copy_of(newest->objects, classes);
     look->bytes = copy_of(newest->bytes, classes);
+    if (!look->objects || !look->bytes) {
+        free_look(look);
+        return false;
+    }
     look->at_ns = newest->at_ns;
     for (size_t i = 0; i < newest->sample_count; i++) {
         look->promoted += newest->samples[i].class < looks->classes->bins;
         see_object(looks, &newest->samples[i]);
     }
+    looks->too_many |= newest->left_out > 0;
+    return true;
 }
 
 /* Keeps every second look: their distances stay even. */
@@ -147,8 +153,8 @@ static void add_look(struct looks *looks, struct attachment *attachment, uint64_
     if (rc == FAULT_NONE && looks->live)
         rc = live_take(looks->live, &looks->newest, &ignored);
     looks->failed = rc == FAULT_NONE ? 0 : looks->failed + 1;
-    if (rc == FAULT_NONE && looks->live)
-        keep_counts(looks, &look);
+    if (rc == FAULT_NONE && looks->live && !keep_counts(looks, &look))
+        rc = FAULT_INTERNAL;
     if (rc == FAULT_NONE)
         looks->list[looks->count++] = look;
     plan_look(looks, clock_now() - began);
@@ -293,7 +299,7 @@ bool looks_judge(const struct looks *looks, uint64_t period, size_t count, bool 
                                   .stack_count = count,
                                   .began_ns = looks->births ? looks->list[0].at_ns : 0,
                                   .from_start = period && are_all_sampled(looks, (double)period),
-                                  .threads_unsampled = silent};
+                                  .threads_unsampled = silent || looks->too_many};
 
     memset(verdict, 0, sizeof *verdict);
     if (!objects)
