@@ -39,8 +39,8 @@ static void json_row(struct json *json, const struct samples *samples, const str
     json_signed(json, "objects", row->objects);
     json_rounded(json, "error", trunc(row->error));
     json_rounded(json, "bytes_per_s", trunc(row->bytes_per_s));
-    json_rounded(json, "low", trunc(row->trend.low));
-    json_rounded(json, "high", trunc(row->trend.high));
+    json_rounded(json, "low", floor(row->trend.low)); /* outwards: bytes lies between them */
+    json_rounded(json, "high", ceil(row->trend.high));
     json_text(json, "verdict", trend_verdict_name(row->trend.verdict));
     json_bool(json, "within_error", row->within);
     if (row->trend.verdict == TREND_STOPPED)
