@@ -12,11 +12,18 @@ struct counted {
     struct stats_gauges gauges; /* as jemalloc would count them */
     unsigned known;             /* 1 << enum ctl_gauge of those that are; the others are 0 */
     /*
-     * Bytes of gauges.allocated that exist because jemalloc samples: what sampled small objects
-     * take above the class of their own size. allocated - sampling is what the program has.
+     * Bytes of the objects that the program has: those of their own classes, without what follows,
+     * but with internal. Objects that a thread keeps for its next allocation count as in use.
+     */
+    uint64_t in_use;
+    /*
+     * Bytes that sampled small objects take above their own class, and those that were freed and
+     * are kept by a thread. gauges.allocated counts them and the objects, up to 5.3.0; since
+     * 5.3.1 it counts neither.
      */
     uint64_t sampling;
-    bool has_sampling;   /* the last member is known: the layout of this release is */
+    bool has_sampling;   /* the last two members are known */
+    uint64_t internal;   /* bytes of jemalloc's own objects, which metadata has, too; or 0 */
     uint64_t free_pages; /* dirty and muzzy ones; 0 unless has_free_pages */
     bool has_free_pages;
     uint64_t between; /* bytes of slabs without an object */

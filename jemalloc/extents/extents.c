@@ -16,6 +16,7 @@ enum { RECORDS = 2048, BACK_PAGES = 1 << 18, BACK_PIECE = 512, UNSETTLED_PER_EXT
 struct extents {
     struct reader_source source;
     struct heap_pages heap;
+    struct version version;
     struct classes classes;
     struct found_tree found;
     struct batch batch;
@@ -44,12 +45,12 @@ static fault_code check_time(const struct extents *extents, struct fault *fault)
 
 /* ---- opening ---- */
 
-static fault_code find_tree(struct extents *extents, struct version version, struct fault *fault)
+static fault_code find_tree(struct extents *extents, struct fault *fault)
 {
     const char *module = module_name(&extents->source.instance->module);
 
     extents->found.rules.classes = &extents->classes;
-    switch (tree_find(&extents->found, &extents->heap, &extents->batch, version)) {
+    switch (tree_find(&extents->found, &extents->heap, &extents->batch, extents->version)) {
     case FIND_PROVEN:
         return FAULT_NONE;
     case FIND_OUT_OF_MEMORY:
@@ -67,18 +68,17 @@ static fault_code open_extents(struct extents *extents, struct fault *fault)
 {
     const struct reader_source *source = &extents->source;
     struct fact_variables variables;
-    struct version version;
     fault_code rc;
 
     facts_locate(&variables, source->instance, source->modules, source->target, source->memory);
-    version = version_parse(variables.version);
-    if (version.number && version.number < VERSION_NUMBER(5, 0, 0))
+    extents->version = version_parse(variables.version);
+    if (extents->version.number && extents->version.number < VERSION_NUMBER(5, 0, 0))
         return refuse_extents(fault, UNREADABLE_VERSION,
                               "jemalloc before 5.0 has no extents: this is ", variables.version);
     if (!batch_open(&extents->batch, source->memory))
         return fault_set(fault, FAULT_INTERNAL, ENOMEM, stage, "the extents");
     if (classes_find(&extents->classes, &extents->heap))
-        rc = find_tree(extents, version, fault);
+        rc = find_tree(extents, fault);
     else
         rc = refuse_extents(fault, UNREADABLE_TABLE,
                             "its table of size classes (for pages of 4 KiB) was not found in ",
@@ -114,6 +114,16 @@ void extents_close(struct extents *extents)
     residence_close(&extents->heap.residence);
     batch_close(&extents->batch);
     free(extents);
+}
+
+const struct heap_pages *extents_heap(const struct extents *extents)
+{
+    return &extents->heap;
+}
+
+struct version extents_version(const struct extents *extents)
+{
+    return extents->version;
 }
 
 const struct classes *extents_classes(const struct extents *extents)
@@ -195,6 +205,21 @@ static bool pass_on_range(struct pass *pass, const struct pending *pending)
     return !pass->stopped;
 }
 
+/* A free extent is in the tree with its first and its last page: it is passed on at the first. */
+static bool pass_on_free(struct pass *pass, const struct pending *pending)
+{
+    const struct record_rules *rules = &pass->extents->found.rules;
+    struct extent extent;
+
+    if (!record_take_range(&extent, rules, pending->page, pending->bytes)) {
+        pass->out->unsettled++;
+        return true;
+    }
+    if (pending->page == (extent.start & ~(rules->classes->page - 1)))
+        pass->stopped = !pass->action(pass->ctx, &extent);
+    return !pass->stopped;
+}
+
 /* Returns true if the pass goes on. */
 static bool pass_on(struct pass *pass, const struct pending *pending)
 {
@@ -204,12 +229,16 @@ static bool pass_on(struct pass *pass, const struct pending *pending)
 
     if (pass->ranges)
         return pass_on_range(pass, pending);
+    if (!leaf_in_use(&pending->leaf, &extents->found.rules))
+        return pass_on_free(pass, pending);
     verdict =
         record_take(&extent, &extents->found.rules, &pending->leaf, pending->page, pending->bytes);
 
     if (verdict == RECORD_FALSE)
         verdict = read_page(extents, pending->page, &extent);
     pass->out->unsettled += verdict == RECORD_FALSE;
+    if (verdict == RECORD_FREE && pass->out->free_too)
+        return pass_on_free(pass, pending);
     if (verdict != RECORD_TRUE)
         return true;
     pass->out->extents++;
@@ -297,7 +326,9 @@ fault_code extents_each(struct extents *extents, extent_action action, void *ctx
                         .ctx = &pass};
     const uint64_t start = clock_now();
 
-    *out = (struct extents_pass){.limit = out->limit, .parts = out->parts};
+    *out =
+        (struct extents_pass){.limit = out->limit, .parts = out->parts, .free_too = out->free_too};
+    walk.unused = out->free_too;
     choose_parts(&walk, out);
     if (walk_heap(&walk))
         pass_on_all(&pass);

@@ -12,8 +12,19 @@
 #pragma once
 
 #include "jemalloc/reader/reader.h"
+#include "jemalloc/version.h"
 
-/* A slab of small objects, or one large object. */
+/* Pages in use, or free ones that jemalloc keeps: as extent_state_t (extent_types.h, edata.h). */
+enum extent_state {
+    EXTENT_ACTIVE,
+    EXTENT_DIRTY,
+    EXTENT_MUZZY,
+    EXTENT_RETAINED,
+    EXTENT_PINNED, /* since 5.4; before, 4 is on the way from one state to another */
+    EXTENT_STATES,
+};
+
+/* A slab of small objects, or one large object; or free pages, which have no objects. */
 struct extent {
     remote_addr start; /* of the first object */
     uint64_t bytes;    /* of the whole; a large one has up to a page more than its object */
@@ -22,8 +33,9 @@ struct extent {
     uint32_t used;
     unsigned class; /* index of its size class, the small ones first */
     unsigned arena;
-    bool slab;
-    remote_addr record; /* where it was read */
+    enum extent_state state; /* EXTENT_STATES: none of them */
+    bool slab, is_huge_page; /* is_huge_page: of the allocator of huge pages (hpa.h) */
+    remote_addr record;      /* where it was read */
     union {
         uint64_t bitmap[8]; /* slab: bit set: in use, or kept by a thread for its next allocation */
         uint64_t words[8];  /* else: the end of its record, for sampled_take */
@@ -34,6 +46,7 @@ enum { EXTENT_OBJECTS_MAX = 512 };
 
 struct extents;
 struct classes;
+struct heap_pages;
 
 /*
  * Finds and proves the records; *extents is NULL on failure. FAULT_UNREADABLE with one of
@@ -51,6 +64,7 @@ struct extents_parts {
 /* One pass over the records. */
 struct extents_pass {
     uint64_t limit; /* in: bytes of memory whose records are read; 0: the usual 16 GiB */
+    bool free_too;  /* in: free ones, too, with only arena, state, start and bytes */
     struct extents_parts *parts; /* in: the same in all passes that have it; NULL: always others */
     double share;                /* of memory whose records were read, 1: all; divide sums by it */
     size_t extents;              /* that were passed on */
@@ -88,6 +102,10 @@ fault_code extents_each_range(struct extents *extents, uint64_t limit, extent_ac
 /* Finds the extent that contains addr, as it is now; false: none is in use there. */
 bool extents_at(struct extents *extents, remote_addr addr, struct extent *extent);
 void extents_close(struct extents *extents);
+
+/* What it reads from, and the version of its jemalloc; they live as long. */
+const struct heap_pages *extents_heap(const struct extents *extents);
+struct version extents_version(const struct extents *extents);
 
 /* Returns the size classes of this jemalloc (extents/classes.h), which live as long. */
 const struct classes *extents_classes(const struct extents *extents);

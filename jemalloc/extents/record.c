@@ -8,6 +8,7 @@
 enum {
     ARENA_BITS = 12, /* MALLOCX_ARENA_BITS */
     SLAB_SHIFT = ARENA_BITS,
+    HUGE_PAGE_SHIFT = 14, /* pai, since 5.2.1-784 */
     CLASS_BITS = 8,
     FREE_BITS = 10, /* LG_SLAB_MAXREGS + 1 */
     ARENAS_END = (1 << ARENA_BITS) - 1,
@@ -15,7 +16,6 @@ enum {
     SIZE_AT = 16,
     BITMAP_AT = 64,
     GROUPS = EXTENT_OBJECTS_MAX / 64,
-    STATE_ACTIVE = 0,
 };
 
 /*
@@ -59,7 +59,7 @@ bool leaf_in_use(const struct leaf *leaf, const struct record_rules *rules)
 {
     return leaf->record && leaf->class < rules->classes->count &&
            (!leaf->slab || leaf->class < rules->classes->bins) &&
-           (!rules->layout->leaf_state_shift || leaf->state == STATE_ACTIVE);
+           (!rules->layout->leaf_state_shift || leaf->state == EXTENT_ACTIVE);
 }
 
 static bool take_slab(struct extent *extent, const struct extent_class *class, uint64_t bits,
@@ -107,16 +107,22 @@ static bool take_large(struct extent *extent, const struct record_rules *rules, 
     return extent->bytes == size || extent->bytes == size + page;
 }
 
-/* The fields that every extent has, in use or free. False: it is none that has the page. */
+/*
+ * The fields that every extent has, in use or free. False: it is none that has the page. An
+ * extent that is active and has no class is cached by the allocator of huge pages (sec.c).
+ */
 bool record_take_range(struct extent *extent, const struct record_rules *rules, remote_addr page,
                        const unsigned char bytes[RECORD_BYTES])
 {
     const uint64_t bits = word_of(bytes, 0), mask = rules->classes->page - 1;
+    const unsigned state = field_of(bits, rules->layout->state_shift, rules->layout->state_bits);
     remote_addr first;
 
     memset(extent, 0, sizeof *extent);
     extent->arena = field_of(bits, 0, ARENA_BITS);
     extent->slab = field_of(bits, SLAB_SHIFT, 1);
+    extent->is_huge_page = rules->layout->leaf_state_shift && field_of(bits, HUGE_PAGE_SHIFT, 1);
+    extent->state = state < EXTENT_STATES ? (enum extent_state)state : EXTENT_STATES;
     extent->start = word_of(bytes, ADDRESS_AT);
     extent->bytes = word_of(bytes, SIZE_AT) & ~mask;
     first = extent->start & ~mask;
@@ -126,7 +132,7 @@ bool record_take_range(struct extent *extent, const struct record_rules *rules, 
 
 static bool is_free(const struct record_rules *rules, uint64_t bits)
 {
-    return field_of(bits, rules->layout->state_shift, rules->layout->state_bits) != STATE_ACTIVE ||
+    return field_of(bits, rules->layout->state_shift, rules->layout->state_bits) != EXTENT_ACTIVE ||
            field_of(bits, rules->layout->class_shift, CLASS_BITS) == rules->classes->count;
 }
 

@@ -48,7 +48,7 @@ enum record_verdict {
     RECORD_TRUE,
 };
 
-/* Takes arena, start and bytes only, which a free extent has, too. False: it is none. */
+/* Takes arena, state, start and bytes only, which a free extent has, too. False: it is none. */
 bool record_take_range(struct extent *extent, const struct record_rules *rules, remote_addr page,
                        const unsigned char bytes[RECORD_BYTES]);
 

@@ -98,7 +98,8 @@ bool walk_heap(struct walk *walk)
 
     for (size_t i = 0; i < modules->vma_count; i++) {
         const struct vma *vma = &modules->vmas[i];
-        if (vma->prot & MAP_WRITE && vma->module < 0 && !walk_range(walk, vma->start, vma->end))
+        if ((vma->prot & MAP_WRITE || walk->unused) && vma->module < 0 &&
+            !walk_range(walk, vma->start, vma->end))
             return false;
     }
     return true;

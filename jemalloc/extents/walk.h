@@ -7,7 +7,7 @@ struct walk {
     const struct heap_pages *heap;
     const struct tree *tree;
     const struct record_rules *rules;
-    bool unused; /* visits extents that are not in use, too */
+    bool unused; /* visits extents that are not in use, too: pages that are inaccessible, too */
     /* Called for the first entry seen of each extent in use; false: end. NULL: only count. */
     bool (*visit)(void *ctx, remote_addr page, const struct leaf *leaf);
     void *ctx;

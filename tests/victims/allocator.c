@@ -19,6 +19,9 @@
  *   clear               each worker frees its blocks
  *   more N              allocates one block of N bytes, at least 8, and keeps it
  *   comb N BYTES        allocates N blocks and frees every second one
+ *   gauges FILE         writes epoch, and what stats.* say then to FILE, a line each
+ *   arena 1|0           makes an arena for its own blocks; destroys it, with these
+ *   control NAME        calls mallctl with that name alone
  *   leave               the workers end
  *   counters FILE       writes of each worker: its thread, and what thread.allocated,
  *                       thread.deallocated and thread.arena say in it, a line each
@@ -219,6 +222,49 @@ static bool print_counters(char *words)
     return true;
 }
 
+static bool print_gauges(char *words)
+{
+    static const char *const names[] = {"allocated", "active",   "metadata", "resident",
+                                        "mapped",    "retained", "pinned"};
+    const char *path = strtok(words, " \n");
+    int fd = path ? open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600) : -1;
+    uint64_t epoch = 1;
+    char name[32];
+
+    if (fd < 0 || JE(mallctl)("epoch", NULL, NULL, &epoch, sizeof(epoch)))
+        return false;
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+        size_t value, size = sizeof(value);
+        snprintf(name, sizeof(name), "stats.%s", names[i]);
+        if (JE(mallctl)(name, &value, &size, NULL, 0) == 0)
+            dprintf(fd, "%s %zu\n", names[i], value);
+    }
+    close(fd);
+    return true;
+}
+
+static bool control(char *words)
+{
+    const char *name = strtok(words, " \n");
+
+    return name && JE(mallctl)(name, NULL, NULL, NULL, 0) == 0;
+}
+
+static bool own_arena(bool make)
+{
+    static unsigned first, arena;
+    size_t size = sizeof(arena);
+    char name[32];
+
+    if (make)
+        return JE(mallctl)("arenas.create", &arena, &size, NULL, 0) == 0 &&
+               JE(mallctl)("thread.arena", &first, &size, &arena, sizeof(arena)) == 0;
+    snprintf(name, sizeof(name), "arena.%u.destroy", arena);
+    JE(mallctl)("thread.tcache.flush", NULL, NULL, NULL, 0);
+    return JE(mallctl)("thread.arena", NULL, NULL, &first, sizeof(first)) == 0 &&
+           JE(mallctl)(name, NULL, NULL, NULL, 0) == 0;
+}
+
 static bool keep_more(size_t size)
 {
     static void *volatile last;
@@ -283,6 +329,12 @@ static bool obey(char *line)
         return print_stats(line + 6);
     if (strncmp(line, "counters ", 9) == 0)
         return print_counters(line + 9);
+    if (strncmp(line, "gauges ", 7) == 0)
+        return print_gauges(line + 7);
+    if (strncmp(line, "arena ", 6) == 0)
+        return own_arena(line[6] == '1');
+    if (strncmp(line, "control ", 8) == 0)
+        return control(line + 8);
     if (strncmp(line, "dump ", 5) == 0)
         return dump(line + 5);
     if (strncmp(line, "active ", 7) == 0)
