@@ -1,5 +1,6 @@
 """As e2e_extents.py, for builds of jemalloc that Debian does not have."""
 
+import e2e_counted
 import e2e_extents
 import e2e_live
 import lib
@@ -33,6 +34,22 @@ class LiveBuilt(e2e_live.Live):
     def test_live_debug(self):
         """The time of a record has a second word."""
         self.check_all("5.3.0", library=releases.built("5.3.0", "--enable-debug"))
+
+
+class CountedBuilt(e2e_counted.Counted):
+    def check_counted(self, version, *flags, steps=e2e_counted.STEPS):
+        library = releases.built(version, *flags)
+        for conf in (e2e_counted.PLAIN, e2e_counted.SAMPLED):
+            self.do_all(self.allocator(version, conf=conf, words=("--threads", 3),
+                                       library=library), steps)
+
+    def test_counted_5_1_0(self):
+        self.check_counted("5.1.0")
+
+    def test_counted_debug(self):
+        """It ends the process if an arena is destroyed that has slabs with free objects."""
+        self.check_counted("5.3.0", "--enable-debug",
+                           steps=[step for step in e2e_counted.STEPS if "arena 0" not in step])
 
 
 if __name__ == "__main__":

@@ -20,7 +20,7 @@ struct count {
     const struct sampled_layout *sampled; /* NULL: unknown, or nothing was ever sampled */
     uint64_t pages[EXTENT_STATES + 1];    /* bytes of whole pages by state */
     uint64_t allocated, in_use, sampling, between;
-    bool is_doubtful;    /* allocated: of no version, and its extents do not tell */
+    bool is_doubtful;    /* allocated, sampling: of no version, and its extents do not tell */
     bool has_huge_pages; /* of an allocator that keeps free pages without an extent */
 };
 
@@ -53,7 +53,7 @@ static void count_sampled_small(struct count *count, const struct extent *extent
                                           : extent->bytes < large;
 
     if (!count->version.number && extent->bytes == exact + page && extent->bytes >= large)
-        count->is_doubtful = exact < large;
+        count->is_doubtful |= exact < large;
     count->allocated += !is_exact || exact >= large ? large : 0;
     count->in_use += extent->size;
     count->sampling += (is_exact ? exact : large) - extent->size;
@@ -92,13 +92,8 @@ static bool count_extent(void *ctx, const struct extent *extent)
 
 /* ---- the sums ---- */
 
-static uint64_t estimate(const struct extents_pass *pass, uint64_t read)
-{
-    return pass->share > 0 && pass->share < 1 ? (uint64_t)((double)read / pass->share + 0.5) : read;
-}
-
-static void set_gauge(struct counted *counted, enum ctl_gauge gauge, uint64_t *value, bool known,
-                      uint64_t bytes)
+static void set_counted(struct counted *counted, enum ctl_gauge gauge, uint64_t *value, bool known,
+                        uint64_t bytes)
 {
     if (!known)
         return;
@@ -112,24 +107,24 @@ static void sum_extents(struct counted *counted, const struct count *count,
 {
     struct stats_gauges *gauges = &counted->gauges;
 
-    set_gauge(counted, CTL_ALLOCATED, &gauges->allocated, !count->is_doubtful,
-              estimate(pass, count->allocated));
-    set_gauge(counted, CTL_ACTIVE, &gauges->active, true,
-              estimate(pass, count->pages[EXTENT_ACTIVE]));
-    set_gauge(counted, CTL_RETAINED, &gauges->retained, true,
-              estimate(pass, count->pages[EXTENT_RETAINED]));
+    set_counted(counted, CTL_ALLOCATED, &gauges->allocated, !count->is_doubtful,
+                extents_estimate(pass, count->allocated));
+    set_counted(counted, CTL_ACTIVE, &gauges->active, true,
+                extents_estimate(pass, count->pages[EXTENT_ACTIVE]));
+    set_counted(counted, CTL_RETAINED, &gauges->retained, true,
+                extents_estimate(pass, count->pages[EXTENT_RETAINED]));
     gauges->has_retained = true;
     gauges->has_pinned = version_from(count->version, V(5, 3, 1), PINNED_COMMITS);
-    set_gauge(counted, CTL_PINNED, &gauges->pinned, gauges->has_pinned,
-              estimate(pass, count->pages[EXTENT_PINNED]));
-    counted->in_use = estimate(pass, count->in_use);
-    counted->sampling = estimate(pass, count->sampling);
-    counted->has_sampling = true;
-    counted->between = estimate(pass, count->between);
+    set_counted(counted, CTL_PINNED, &gauges->pinned, gauges->has_pinned,
+                extents_estimate(pass, count->pages[EXTENT_PINNED]));
+    counted->in_use = extents_estimate(pass, count->in_use);
+    counted->sampling = extents_estimate(pass, count->sampling);
+    counted->has_sampling = !count->is_doubtful;
+    counted->between = extents_estimate(pass, count->between);
     counted->has_free_pages = !count->has_huge_pages;
     if (counted->has_free_pages)
         counted->free_pages =
-            estimate(pass, count->pages[EXTENT_DIRTY] + count->pages[EXTENT_MUZZY]);
+            extents_estimate(pass, count->pages[EXTENT_DIRTY] + count->pages[EXTENT_MUZZY]);
 }
 
 /* Up to 5.2.1 muzzy pages are part of resident. A version that is not known may be any. */
@@ -142,14 +137,14 @@ static void sum_own(struct counted *counted, const struct count *count,
     uint64_t pages = count->pages[EXTENT_ACTIVE] + count->pages[EXTENT_DIRTY];
 
     pages += (muzzy_too ? muzzy : 0) + (gauges->has_pinned ? count->pages[EXTENT_PINNED] : 0);
-    set_gauge(counted, CTL_RESIDENT, &gauges->resident,
-              own->has_base && !count->has_huge_pages && (count->version.number || !muzzy),
-              own->base_resident + estimate(pass, pages));
-    set_gauge(counted, CTL_MAPPED, &gauges->mapped, own->has_base && own->has_stats,
-              own->base_mapped + own->mapped);
-    set_gauge(counted, CTL_METADATA, &gauges->metadata, own->has_base && own->has_stats,
-              own->base_allocated + own->internal);
-    counted->internal = own->internal;
+    set_counted(counted, CTL_RESIDENT, &gauges->resident,
+                own->has_base && !count->has_huge_pages && (count->version.number || !muzzy),
+                own->base_resident + extents_estimate(pass, pages));
+    set_counted(counted, CTL_MAPPED, &gauges->mapped, own->has_base && own->has_stats,
+                own->base_mapped + own->mapped);
+    set_counted(counted, CTL_METADATA, &gauges->metadata, own->has_base && own->has_stats,
+                own->base_allocated + own->internal);
+    counted->internal = own->has_stats ? own->internal : 0;
 }
 
 /* Whether anything is sampled tells if the words of a record mean anything. */

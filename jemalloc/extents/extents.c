@@ -338,6 +338,13 @@ fault_code extents_each(struct extents *extents, extent_action action, void *ctx
     return end_pass(&pass, fault);
 }
 
+uint64_t extents_estimate(const struct extents_pass *pass, uint64_t read)
+{
+    const double share = pass->share;
+
+    return share > 0 && share < 1 ? (uint64_t)((double)read / share + 0.5) : read;
+}
+
 /* ---- the same again ---- */
 
 static void renew_extent(const struct extents *extents, struct extent *extent,

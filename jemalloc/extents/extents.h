@@ -84,6 +84,9 @@ typedef bool (*extent_action)(void *ctx, const struct extent *extent);
 fault_code extents_each(struct extents *extents, extent_action action, void *ctx,
                         struct extents_pass *pass, struct fault *fault);
 
+/* Returns the estimate for all memory of a sum of what a pass has read: equal if all was. */
+uint64_t extents_estimate(const struct extents_pass *pass, uint64_t read);
+
 /*
  * Reads the records of extents that a pass has passed on again, and takes their words from there.
  * objects becomes 0 where it is another extent by now, or none.

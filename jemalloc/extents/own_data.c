@@ -10,15 +10,15 @@ enum {
     ARRAY_ALIGNED = 64,  /* CACHELINE: the array, each arena, each base */
     ARENA_BYTES = 256 << 10,
     BASE_BYTES = 8192,
-    BASE_AT = 192, /* of its first block: base_block_t, up to the next CACHELINE */
-    BLOCKS_MAX = 4096,
-    BLOCKS_FAR = 512, /* bytes of base_t in which its list of blocks begins */
+    BASE_AT = 192,        /* of its first block: base_block_t, up to the next CACHELINE */
+    BLOCKS_MAX = 1 << 16, /* that are read: no heap has as many, a forged one may */
+    BLOCKS_FAR = 512,     /* bytes of base_t in which its list of blocks begins */
     STATS_WORDS = 32,
 };
 
 #define BLOCK_ALIGNED ((remote_addr)2 << 20) /* HUGEPAGE, BASE_BLOCK_MIN_ALIGN */
 
-static uint64_t word_at(const unsigned char *bytes, size_t at)
+static uint64_t own_word(const unsigned char *bytes, size_t at)
 {
     uint64_t word;
 
@@ -33,21 +33,37 @@ struct base_block {
     remote_addr next;
 };
 
-static bool read_block(const struct heap_pages *heap, remote_addr at, struct base_block *block)
+struct base_sums {
+    uint64_t allocated, resident, mapped;
+};
+
+struct arena_list {
+    const struct heap_pages *heap;
+    remote_addr arenas[ARENAS_LIMIT];
+    size_t base_at; /* offset of the pointer to its base in an arena */
+    struct base_sums sums;
+    unsigned blocks; /* that were read */
+    bool found;
+};
+
+static bool read_base_block(struct arena_list *list, remote_addr at, struct base_block *block)
 {
-    if (!at || at % BLOCK_ALIGNED || !pages_is_heap(heap, at, sizeof *block))
+    if (!at || at % BLOCK_ALIGNED || !pages_is_heap(list->heap, at, sizeof *block) ||
+        list->blocks == BLOCKS_MAX || pages_is_late(list->heap))
         return false;
-    pages_read(heap, at, (unsigned char *)block, sizeof *block);
+    list->blocks++;
+    pages_read(list->heap, at, (unsigned char *)block, sizeof *block);
     return block->size && block->size % BLOCK_ALIGNED == 0;
 }
 
-/* Adds up a list of blocks, the last of which must be the one that the base is in. 0: it is none */
-static uint64_t sum_blocks(const struct heap_pages *heap, remote_addr at, remote_addr first)
+/* Adds up a list of blocks, the last of which must be the one that the base is in; 0: it is none.
+ */
+static uint64_t sum_blocks(struct arena_list *list, remote_addr at, remote_addr first)
 {
     struct base_block block;
     uint64_t sum = 0;
 
-    for (unsigned n = 0; n < BLOCKS_MAX && read_block(heap, at, &block); n++) {
+    while (read_base_block(list, at, &block)) {
         sum += block.size;
         if (!block.next)
             return at == first ? sum : 0;
@@ -55,10 +71,6 @@ static uint64_t sum_blocks(const struct heap_pages *heap, remote_addr at, remote
     }
     return 0;
 }
-
-struct base_sums {
-    uint64_t allocated, resident, mapped;
-};
 
 /*
  * Behind the heaps of unused space: allocated, resident, mapped; since 5.3.0-136 there are two
@@ -68,30 +80,30 @@ static bool find_sums(struct base_sums *sums, const unsigned char *base, size_t 
                       uint64_t mapped)
 {
     for (size_t at = from + 32; at + 8 <= BASE_BYTES; at += 8) {
-        sums->resident = word_at(base, at - 8);
-        if (word_at(base, at) != mapped || !sums->resident || sums->resident > mapped)
+        sums->resident = own_word(base, at - 8);
+        if (own_word(base, at) != mapped || !sums->resident || sums->resident > mapped)
             continue;
         sums->mapped = mapped;
-        sums->allocated = word_at(base, at - 32);
+        sums->allocated = own_word(base, at - 32);
         if (!sums->allocated)
-            sums->allocated = word_at(base, at - 16);
+            sums->allocated = own_word(base, at - 16);
         return sums->allocated && sums->allocated <= sums->resident;
     }
     return false;
 }
 
-static bool read_base(const struct heap_pages *heap, remote_addr at, uint32_t number,
+static bool read_base(struct arena_list *list, remote_addr at, uint32_t number,
                       struct base_sums *sums)
 {
     unsigned char bytes[BASE_BYTES];
     uint32_t index;
 
-    if (at % BLOCK_ALIGNED != BASE_AT || !pages_is_heap(heap, at, sizeof bytes))
+    if (at % BLOCK_ALIGNED != BASE_AT || !pages_is_heap(list->heap, at, sizeof bytes))
         return false;
-    pages_read(heap, at, bytes, sizeof bytes);
+    pages_read(list->heap, at, bytes, sizeof bytes);
     memcpy(&index, bytes, sizeof index);
     for (size_t in = 0; in < BLOCKS_FAR && index == number; in += 8) {
-        const uint64_t mapped = sum_blocks(heap, word_at(bytes, in), at - BASE_AT);
+        const uint64_t mapped = sum_blocks(list, own_word(bytes, in), at - BASE_AT);
         if (mapped)
             return find_sums(sums, bytes, in, mapped);
     }
@@ -99,14 +111,6 @@ static bool read_base(const struct heap_pages *heap, remote_addr at, uint32_t nu
 }
 
 /* ---- the arenas ---- */
-
-struct arena_list {
-    const struct heap_pages *heap;
-    remote_addr arenas[ARENAS_LIMIT];
-    size_t base_at; /* offset of the pointer to its base in an arena */
-    struct base_sums sums;
-    bool found;
-};
 
 /* Of arena 0: finds the pointer to its base, and so its place in each other arena. */
 static bool find_base_at(struct arena_list *list, remote_addr arena)
@@ -119,8 +123,8 @@ static bool find_base_at(struct arena_list *list, remote_addr arena)
             return false;
         pages_read(list->heap, arena + at, bytes, sizeof bytes);
         for (size_t in = 0; in < sizeof bytes; in += 8)
-            if (word_at(bytes, in) % BLOCK_ALIGNED == BASE_AT &&
-                read_base(list->heap, word_at(bytes, in), 0, &sums)) {
+            if (own_word(bytes, in) % BLOCK_ALIGNED == BASE_AT &&
+                read_base(list, own_word(bytes, in), 0, &sums)) {
                 list->base_at = at + in;
                 return true;
             }
@@ -139,7 +143,7 @@ static bool add_arena_base(struct arena_list *list, uint32_t number)
     if (arena % ARRAY_ALIGNED || !pages_is_heap(list->heap, arena, list->base_at + 8))
         return false;
     pages_read(list->heap, arena + list->base_at, (unsigned char *)&base, sizeof base);
-    if (!read_base(list->heap, base, number, &sums))
+    if (!read_base(list, base, number, &sums))
         return false;
     list->sums.allocated += sums.allocated;
     list->sums.resident += sums.resident;
@@ -147,14 +151,14 @@ static bool add_arena_base(struct arena_list *list, uint32_t number)
     return true;
 }
 
-static bool may_be_arena(const struct heap_pages *heap, remote_addr at)
+static bool may_be_arena(struct arena_list *list, remote_addr at)
 {
     struct base_block block;
 
-    return at && at % ARRAY_ALIGNED == 0 && read_block(heap, at - at % BLOCK_ALIGNED, &block);
+    return at && at % ARRAY_ALIGNED == 0 && read_base_block(list, at - at % BLOCK_ALIGNED, &block);
 }
 
-static bool take_arenas(struct arena_list *list, remote_addr at)
+static bool take_arena_array(struct arena_list *list, remote_addr at)
 {
     memset(&list->sums, 0, sizeof list->sums);
     pages_read(list->heap, at, (unsigned char *)list->arenas, sizeof list->arenas);
@@ -171,7 +175,7 @@ static bool visit_array_words(void *ctx, remote_addr at, const unsigned char *by
     struct arena_list *list = ctx;
 
     for (size_t i = (size_t)(-at % ARRAY_ALIGNED); i + 8 <= len && !list->found; i += ARRAY_ALIGNED)
-        list->found = may_be_arena(list->heap, word_at(bytes, i)) && take_arenas(list, at + i);
+        list->found = may_be_arena(list, own_word(bytes, i)) && take_arena_array(list, at + i);
     return !list->found;
 }
 

@@ -43,7 +43,5 @@ struct class_total totals_of_class(const struct extent_totals *totals, unsigned 
 
 uint64_t totals_estimate(const struct extent_totals *totals, uint64_t read)
 {
-    const double share = totals->pass.share;
-
-    return share > 0 && share < 1 ? (uint64_t)((double)read / share + 0.5) : read;
+    return extents_estimate(&totals->pass, read);
 }

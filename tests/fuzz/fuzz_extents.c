@@ -4,6 +4,7 @@
  * 1: after it, else before that read of memory), and to what.
  */
 #include "fuzz.h"
+#include "jemalloc/extents/counted.h"
 #include "tests/unit/extents_rig.h"
 
 enum { EDITS_MAX = 32, EDIT_BYTES = 12, READS_MAX = 200000 };
@@ -18,11 +19,17 @@ static struct heap_rig rig;
 static struct edit edits[EDITS_MAX];
 static size_t edit_count, pages;
 
-/* A word of bin_infos, around the root's entry, of a node, of the leaf, or of the records. */
+/* A word of bin_infos, around the root's entry, of a node, of the leaf, of the records,
+ * or of what jemalloc has for itself. */
 static remote_addr word_at(uint64_t nth)
 {
     const uint64_t records = rig.records * RECORD_BYTES / 8, entries = pages * rig.shape->entry / 8;
     const uint64_t root = HEAP_META >> (12 + rig.shape->bits * (rig.shape->levels - 1));
+
+    const remote_addr own[] = {
+        HEAP_DATA + HEAP_ARENAS + nth / 32 % 8 * 8, HEAP_META + HEAP_BLOCK + nth / 32 % 64 * 8,
+        HEAP_META + HEAP_ARENA + nth / 32 % 32 * 8,
+        nth & 32 ? HEAP_META + HEAP_ARENA_BASE : HEAP_META + HEAP_BASE_SUMS + nth / 64 % 8 * 8};
 
     switch (nth % 8) {
     case 0:
@@ -34,6 +41,8 @@ static remote_addr word_at(uint64_t nth)
     case 3:
     case 4:
         return heap_rig_entry(&rig, 0) + nth / 8 % entries * 8;
+    case 5:
+        return own[nth / 8 % 4];
     default:
         return heap_rig_record(0) + nth / 8 % records * 8;
     }
@@ -102,11 +111,17 @@ static bool check_extent(void *ctx, const struct extent *extent)
 
 static void read_heap(void)
 {
+    struct counted counted;
     struct extent extent;
     size_t count = 0;
 
     extents_each(rig.extents, check_extent, &count, &rig.pass, &rig.fault);
     expect(count < HEAP_PAGE_COUNT * 8);
+    if (counted_read(rig.extents, &rig.source, 0, &counted, &rig.fault) == FAULT_NONE) {
+        expect(counted_has(&counted, CTL_MAPPED) == counted_has(&counted, CTL_METADATA));
+        expect(counted_has(&counted, CTL_ACTIVE) && !counted_has(&counted, CTL_PINNED));
+        expect(counted.gauges.active >= counted.between);
+    }
     for (size_t page = 0; page < pages; page += 7)
         if (extents_at(rig.extents, heap_rig_page(page), &extent))
             check_extent(&count, &extent);
@@ -119,6 +134,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     expect(heap_rig_begin(&rig, &record_layouts[data[0] % record_layout_count],
                           &tree_shapes[data[1] % TREE_SHAPES], data[0] & 128 ? "" : "5.3.0-0-g1"));
     pages = heap_rig_fill(&rig);
+    heap_rig_own(&rig, false, 24, "0000i0000000......0m.0");
     take_edits(data + 2, size - 2);
     rig.before = edit_before_read;
     apply_edits(0);

@@ -37,6 +37,12 @@ enum {
     HEAP_RECORDS = 0x280000, /* at most 4096 */
     HEAP_PAGES = 0x400000,   /* 1024 */
     HEAP_PAGE_COUNT = 1024,
+    HEAP_BLOCK = 0x600000, /* of jemalloc's own data, with the base and arena 0 */
+    HEAP_BASE = HEAP_BLOCK + 192,
+    HEAP_ARENA = HEAP_BLOCK + 0x10000,
+    HEAP_ARENA_BASE = HEAP_ARENA + 0x2808, /* the pointer to the base */
+    HEAP_ARENAS = 0x10000,                 /* the array, in the data */
+    HEAP_BASE_SUMS = HEAP_BASE + 0xf00,    /* allocated and what follows it */
     HEAP_BINS = 36,
     HEAP_RECORDS_MAX = 4096,
 };
@@ -305,6 +311,30 @@ static inline size_t heap_rig_fill(struct heap_rig *rig)
         page = heap_rig_large(rig, HEAP_BINS + i, page, 5 + i, 0); /* 16 to 28 KiB, and a page */
     page = heap_rig_large(rig, 3, page, 5, 0);
     return heap_rig_large(rig, 232, page, 30, 1);
+}
+
+/*
+ * Adds arena 0, in a block of 2 MiB of its base, of which 123456 bytes are allocated. Its stats are
+ * at an offset: words of "0.", zero and any, m, mapped: 5 MiB, and i, internal: 4096.
+ */
+static inline void heap_rig_own(struct heap_rig *rig, bool wide_base, unsigned stats,
+                                const char *words)
+{
+    const remote_addr sums = HEAP_META + HEAP_BASE_SUMS, last = sums + (wide_base ? 24 : 8);
+
+    heap_rig_put(rig, HEAP_META + HEAP_BLOCK, 2 << 20);
+    heap_rig_put(rig, HEAP_META + HEAP_BASE + 200, HEAP_META + HEAP_BLOCK);
+    heap_rig_put(rig, sums, 123456);
+    heap_rig_put(rig, last, 126976);
+    heap_rig_put(rig, last + 8, 2 << 20);
+    heap_rig_put(rig, HEAP_META + HEAP_ARENA_BASE, HEAP_META + HEAP_BASE);
+    heap_rig_put(rig, HEAP_DATA + HEAP_ARENAS, HEAP_META + HEAP_ARENA);
+    for (size_t i = 0; words[i]; i++)
+        heap_rig_put(rig, HEAP_META + HEAP_ARENA + stats + 8 * i,
+                     words[i] == 'm'   ? 5 << 20
+                     : words[i] == 'i' ? 4096
+                     : words[i] == '.' ? 77
+                                       : 0);
 }
 
 static inline fault_code heap_rig_open(struct heap_rig *rig)

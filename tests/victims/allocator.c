@@ -229,7 +229,8 @@ static bool print_gauges(char *words)
     const char *path = strtok(words, " \n");
     int fd = path ? open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600) : -1;
     uint64_t epoch = 1;
-    char name[32];
+    char name[32], text[512];
+    size_t len = 0;
 
     if (fd < 0 || JE(mallctl)("epoch", NULL, NULL, &epoch, sizeof(epoch)))
         return false;
@@ -237,10 +238,11 @@ static bool print_gauges(char *words)
         size_t value, size = sizeof(value);
         snprintf(name, sizeof(name), "stats.%s", names[i]);
         if (JE(mallctl)(name, &value, &size, NULL, 0) == 0)
-            dprintf(fd, "%s %zu\n", names[i], value);
+            len += (size_t)snprintf(text + len, sizeof(text) - len, "%s %zu\n", names[i], value);
     }
+    bool whole = write(fd, text, len) == (ssize_t)len; /* dprintf allocates a buffer */
     close(fd);
-    return true;
+    return whole;
 }
 
 static bool control(char *words)
