@@ -3,9 +3,12 @@
 #include "jemalloc/extents/classes.h"
 #include "jemalloc/extents/heap_pages.h"
 #include "jemalloc/extents/own_data.h"
+#include "jemalloc/extents/presence.h"
 #include "jemalloc/extents/sampled.h"
 
 #define V VERSION_NUMBER
+
+#define PRESENCE_LIMIT ((uint64_t)4 << 30) /* of address space: some 0.1 s */
 
 enum {
     EXACT_COMMITS = 92,  /* after 5.3.0: a sampled small object has only the pages that it needs */
@@ -20,6 +23,8 @@ struct count {
     const struct sampled_layout *sampled; /* NULL: unknown, or nothing was ever sampled */
     uint64_t pages[EXTENT_STATES + 1];    /* bytes of whole pages by state */
     uint64_t allocated, in_use, sampling, between;
+    struct presence presence;
+    struct counted_present present; /* without known */
     bool is_doubtful;    /* allocated, sampling: of no version, and its extents do not tell */
     bool has_huge_pages; /* of an allocator that keeps free pages without an extent */
 };
@@ -71,6 +76,50 @@ static void count_large(struct count *count, const struct extent *extent)
         count->in_use += extent->size;
 }
 
+static uint64_t lesser(uint64_t a, uint64_t b)
+{
+    return a < b ? a : b;
+}
+
+/* What is not in memory of a slab is taken for free space: its objects have been written. */
+static void count_present_slab(struct count *count, const struct extent *extent, uint64_t present)
+{
+    const uint64_t objects = lesser(extent->used * extent->size, present);
+
+    count->present.in_use += objects;
+    count->present.between += present - objects;
+}
+
+/* The page behind a large object, for its random offset, is free space. */
+static void count_present_large(struct count *count, const struct extent *extent, uint64_t present)
+{
+    const uint64_t object = lesser(extent->size, present);
+
+    count->present.in_use += object;
+    if (extent->class < count->classes->bins)
+        count->present.sampling += present - object;
+    else
+        count->present.between += present - object;
+}
+
+static void count_present(struct count *count, const struct extent *extent)
+{
+    const remote_addr start = extent->start & ~(count->classes->page - 1);
+    uint64_t present;
+
+    if (extent->state == EXTENT_RETAINED)
+        return;
+    present = presence_of(&count->presence, start, extent->bytes);
+    if (extent->state == EXTENT_PINNED)
+        count->present.pinned += present;
+    else if (extent->state != EXTENT_ACTIVE)
+        count->present.free_pages += present;
+    else if (extent->slab)
+        count_present_slab(count, extent, present);
+    else
+        count_present_large(count, extent, present);
+}
+
 static bool count_extent(void *ctx, const struct extent *extent)
 {
     struct count *count = ctx;
@@ -79,6 +128,7 @@ static bool count_extent(void *ctx, const struct extent *extent)
     if (extent->state == EXTENT_ACTIVE && !extent->objects)
         return true;
     count->pages[extent->state] += extent->bytes;
+    count_present(count, extent);
     if (extent->state != EXTENT_ACTIVE)
         return true;
     if (extent->slab)
@@ -147,6 +197,22 @@ static void sum_own(struct counted *counted, const struct count *count,
     counted->internal = own->has_stats ? own->internal : 0;
 }
 
+static void sum_present(struct counted *counted, const struct count *count,
+                        const struct extents_pass *pass)
+{
+    const struct counted_present *read = &count->present;
+
+    if (!count->presence.known || count->has_huge_pages)
+        return;
+    counted->present =
+        (struct counted_present){.known = true,
+                                 .in_use = extents_estimate(pass, read->in_use),
+                                 .sampling = extents_estimate(pass, read->sampling),
+                                 .between = extents_estimate(pass, read->between),
+                                 .free_pages = extents_estimate(pass, read->free_pages),
+                                 .pinned = extents_estimate(pass, read->pinned)};
+}
+
 /* Whether anything is sampled tells if the words of a record mean anything. */
 static const struct sampled_layout *choose_sampled(const struct reader_source *source,
                                                    struct version version)
@@ -172,12 +238,14 @@ fault_code counted_read(struct extents *extents, const struct reader_source *sou
 
     *counted = (struct counted){.at_ns = began};
     count.sampled = choose_sampled(source, count.version);
+    presence_begin(&count.presence, &count.heap->residence.pages, PRESENCE_LIMIT);
     rc = extents_each(extents, count_extent, &count, &pass, fault);
     if (rc != FAULT_NONE)
         return rc;
     own_data_read(extents, &own);
     sum_extents(counted, &count, &pass);
     sum_own(counted, &count, &pass, &own);
+    sum_present(counted, &count, &pass);
     counted->share = pass.share;
     counted->unsettled = pass.unsettled;
     counted->at_ns = began + (clock_now() - began) / 2;

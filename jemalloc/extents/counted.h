@@ -8,6 +8,12 @@
 #include "jemalloc/stats.h"
 #include "jemalloc/stripped/getters.h"
 
+/* Bytes in memory of what is counted: without pages that were never touched, or are swapped out. */
+struct counted_present {
+    bool known; /* false: a core file, no pagemap, or too much to look at */
+    uint64_t in_use, sampling, between, free_pages, pinned; /* as the members of struct counted */
+};
+
 struct counted {
     struct stats_gauges gauges; /* as jemalloc would count them */
     unsigned known;             /* 1 << enum ctl_gauge of those that are; the others are 0 */
@@ -27,6 +33,7 @@ struct counted {
     uint64_t free_pages; /* dirty and muzzy ones; 0 unless has_free_pages */
     bool has_free_pages;
     uint64_t between; /* bytes of slabs without an object */
+    struct counted_present present;
     double share;     /* of the memory whose records were read; below 1 the sums are estimates */
     size_t unsettled; /* extents that are left out, because they changed meanwhile */
     uint64_t at_ns;   /* CLOCK_MONOTONIC: the middle of the pass */
