@@ -56,13 +56,13 @@ ON = Verb("on --call", STATE + ("prof.active=b1", "prof.active"), before=("calls
 OFF = Verb("off --call", STATE + ("prof.active=b0", "prof.active"), before=("calls prof.active=b1",))
 # With 5.2, threads that allocated while profiling was off need more calls.
 ON_ASLEEP = Verb("on --call", ON.calls + COUNTERS, before=ON.before + ("fill",), visits=True)
-REPORTS = (Verb("stats --json", report="J", json=False),
+REPORTS = (Verb("stats --full --json", report="J", json=False),
            Verb("stats --full", report="-", json=False))
 LIST = "mallctl --list"  # its calls are taken from its answer
 VERBS = (
     Verb("status", STATE), OFF, ON,
     Verb("mallctl stats.allocated", BUILD + ("epoch=q1", "stats.allocated")), Verb(LIST),
-    Verb("stats", GAUGES, json=False), *REPORTS,
+    Verb("stats --call", GAUGES, json=False), *REPORTS,
     Verb("reset", BUILD + HOOKS + (AUTOMATIC + "extent_hooks", "prof.lg_sample", "prof.reset!",
                                    "prof.lg_sample"), before=("fill",)),
     Verb("purge", HOOKS + (ALL + "extent_hooks",) + RESIDENT + (ALL + "purge!",) + RESIDENT,
@@ -76,7 +76,7 @@ OTHERS = {"5.2.1": (ON_ASLEEP, *REPORTS), "5.3.1": (ON, *REPORTS)}
 
 
 def report_limit(version):
-    """Returns the limit for the whole command `stats --json`, in ns and in words."""
+    """Returns the limit for the whole command `stats --full --json`, in ns and in words."""
     young = [int(part) for part in version.split(".")] >= [5, 3]
     return (20 * MS, "< 20 ms") if young else (1000 * MS, "< 1 s")
 
@@ -157,8 +157,8 @@ def measure_process(bench, process, version, verbs, rounds, series):
              for verb in verbs]
     for verb in verbs:
         verb_measure(bench, process, verb)  # the first call of a kind also fills caches
-    for letter, word in (("J", "--json"), ("-", "--full")):
-        report_compare(bench, process, letter, word)
+    for letter, words in (("J", ("--full", "--json")), ("-", ("--full",))):
+        report_compare(bench, process, letter, *words)
     for _ in range(rounds):
         with window(process.slots, WINDOW):
             pass
@@ -218,11 +218,11 @@ def held_ns(bench, verb, run):
     return max(answer["held_ns"], answer.get("threads_longest_held_ns", 0))
 
 
-def report_compare(bench, process, letter, word):
+def report_compare(bench, process, letter, *words):
     """Checks that the tool's report equals the process's own, except for numbers that differ
     between two reports of the process itself."""
     before = report_own(process, letter)
-    run = process.tool.call("stats", word, *process.thread)
+    run = process.tool.call("stats", *words, *process.thread)
     if not run:
         return
     rows = [re.findall(r"\d+|\D+", text) for text in (before, run.out,
@@ -263,7 +263,7 @@ def row_held(series, name, words, kind, share):
 def row_whole(series, name, words, kind, share):
     tool, true = series[f"{name}: {kind}"].rank(share), series["true"].rank(share)
     row = Row(f"{name}, {words}", baseline=true, jeattach=tool)
-    if name.endswith("stats --json") and share == 50:
+    if name.endswith("stats --full --json") and share == 50:
         limit, row.target = report_limit(name.split(", ")[0])
         row.ratio, row.reached = ratio(tool, limit), at_most(tool, limit)
     return row

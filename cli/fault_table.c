@@ -213,19 +213,19 @@ static const struct fault_row rows[] = {
      "if that function takes no lock that other code of the application takes, use --force-hooks"},
     {FAULT_STATS_ABSENT, "stats_absent", EXIT_REFUSED,
      "this jemalloc was built without statistics (config.stats is false): %W",
-     "use a jemalloc built with --enable-stats (Rust: the feature 'stats'); --full and --json show "
-     "what is available without it, --bins --no-call the size classes (since 5.0)"},
+     "use a jemalloc built with --enable-stats (Rust: the feature 'stats'); --full shows what "
+     "is available without it, --bins the size classes (since 5.0)"},
     {FAULT_STATS_MESSAGE, "stats_message", EXIT_REFUSED,
      "the program has set %W to its own function, which would be called with the report, "
      "because executable memory is not allowed",
-     "run jeattach stats without --full and --json"},
+     "run jeattach stats without --full"},
     {FAULT_STATS_NOT_FOUND, "stats_not_found", EXIT_REFUSED,
      "this build of jemalloc has no malloc_stats_print that can be called: %W",
-     "run jeattach stats without --full and --json"},
+     "run jeattach stats without --full"},
     {FAULT_STATS_SLOW, "stats_slow", EXIT_REFUSED,
      "%W reports in 30,000 pieces or more; where executable memory is not allowed (a seccomp "
      "filter) each piece costs a stop, so a thread would be stopped for seconds",
-     "run jeattach stats without --full and --json; or with --allow-slow and a long --timeout: "
+     "run jeattach stats without --full; or with --allow-slow and a long --timeout: "
      "whatever is left at the timeout goes to the target's stderr"},
     {FAULT_STATS_NO_JSON, "stats_no_json", EXIT_REFUSED,
      "its report is not JSON (%W): jemalloc has JSON since 4.3",

@@ -89,7 +89,7 @@ const struct option_row option_rows[] = {
      "list names and their values: those that cost nothing to read; with a PATTERN (* and ?) all "
      "that match: 'opt.*', 'stats.arenas.0.bins.3.*'"},
     {"full", '\0', OPTION_FLAG, AT(full), TAKES_STATS, 0, OPTIONS_OF_VERB, NULL,
-     "print jemalloc's own report as text"},
+     "print jemalloc's own report as text, with --json as JSON; it is made by a call"},
     {"prometheus", '\0', OPTION_FLAG, AT(prometheus), TAKES_STATS, 0, OPTIONS_OF_VERB, NULL,
      "print the rows as Prometheus metrics"},
     {"threads", '\0', OPTION_FLAG, AT(threads), TAKES_STATS, 0, OPTIONS_OF_VERB, NULL,
@@ -101,7 +101,7 @@ const struct option_row option_rows[] = {
      "show each arena; with --bins each size class of each arena"},
     {"stats", '\0', OPTION_TEXT, AT(stats_file), TAKES_FILE, 0, OPTIONS_OF_VERB, "FILE",
      "show the fragmentation by stack: shares out the free space in slabs, from the statistics of "
-     "the same process (jeattach stats --json), to the stacks whose objects keep them"},
+     "the same process (jeattach stats --full --json), to the stacks whose objects keep them"},
     {"samples", '\0', OPTION_FLAG, AT(by_samples), TAKES_GROWTH, 0, OPTIONS_OF_VERB, NULL,
      "take stacks only from the samples of profiling; fail where it is not enabled"},
     {"faults", '\0', OPTION_FLAG, AT(by_faults), TAKES_GROWTH, 0, OPTIONS_OF_VERB, NULL,
@@ -113,9 +113,9 @@ const struct option_row option_rows[] = {
     {"show-bytes", '\0', OPTION_FLAG, AT(show_bytes), TAKES_PEEK, 0, OPTIONS_OF_VERB, NULL,
      "also print the first bytes of examples: a heap holds secrets"},
     {"allow-slow", '\0', OPTION_FLAG, AT(allow_slow), TAKES_STATS, 0, OPTIONS_OF_VERB, NULL,
-     "allow --json and --full to stop a thread for seconds, as jemalloc before 5.3 needs under a "
+     "allow --full to stop a thread for seconds, as jemalloc before 5.3 needs under a "
      "seccomp filter"},
-    {"no-call", '\0', OPTION_FLAG, AT(no_call), TAKES_NO_CALL | TAKES_WAY, 0, OPTIONS_OF_VERB, NULL,
+    {"no-call", '\0', OPTION_FLAG, AT(no_call), TAKES_WAY, 0, OPTIONS_OF_VERB, NULL,
      "make no call and stop nothing; fail if that is not possible"},
     {"call", '\0', OPTION_FLAG, AT(call), TAKES_WAY, 0, OPTIONS_OF_VERB, NULL,
      "make a thread of the process call jemalloc, even where no call is needed"},

@@ -10,9 +10,8 @@ enum { OPTIONS_RULES_MAX = 8, OPTIONS_BETWEEN_MAX = 64 };
 
 /* Which options and operands a verb takes, besides the options of every verb. */
 enum {
-    TAKES_OUTPUT = 1 << 0,  /* -o */
-    TAKES_PATH = 1 << 1,    /* --path */
-    TAKES_NO_CALL = 1 << 2, /* --no-call */
+    TAKES_OUTPUT = 1 << 0, /* -o */
+    TAKES_PATH = 1 << 1,   /* --path */
     TAKES_ALLOW_RESET = 1 << 3,
     TAKES_LG_SAMPLE = 1 << 4,
     TAKES_STATS = 1 << 5,     /* --full, --prometheus, --threads, --allow-slow */

@@ -245,8 +245,8 @@ static const char *wrong_with_process(const struct options *options, unsigned ta
         return "no name given: give at least one, or --list";
     if (options->output && options->path)
         return "-o and --path exclude each other: -o writes here, --path in the target";
-    if (options->json + options->full + options->prometheus > 1)
-        return "--json, --full and --prometheus exclude each other";
+    if (options->prometheus && (options->json || options->full))
+        return "--prometheus excludes --json and --full";
     if (options->threads && (options->full || options->prometheus))
         return "--threads cannot be combined with --full or --prometheus";
     if (takes & TAKES_REFRESH && wrong_with_refresh(options))

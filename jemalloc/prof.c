@@ -59,7 +59,7 @@ enum prof_verdict prof_judge(const struct prof_state *state)
 
     if (build->config_prof == FACT_NO)
         return PROF_ABSENT;
-    if (build->config_prof == FACT_YES && build->opt_prof == FACT_NO)
+    if (build->opt_prof == FACT_NO) /* whether or not it is compiled in */
         return PROF_DISABLED;
     if (build->opt_prof != FACT_YES || state->prof_active == FACT_UNKNOWN)
         return PROF_UNKNOWN;

@@ -4,14 +4,13 @@
 
 #include <string.h>
 
-/* ---- by a call ---- */
+/* The gauges that the parts are made of. */
+#define PARTS_NEED                                                                                 \
+    (1u << CTL_ALLOCATED | 1u << CTL_ACTIVE | 1u << CTL_METADATA | 1u << CTL_RESIDENT)
 
-static fault_code call_for_gauges(struct attachment *attachment, void *ctx, struct fault *fault)
+bool account_is_whole(const struct account *account)
 {
-    struct account *account = ctx;
-
-    return stats_read(&attachment->injection, &attachment->instance, &account->build,
-                      &account->counted.gauges, fault);
+    return (account->counted.known & ~account->aged & PARTS_NEED) == PARTS_NEED;
 }
 
 static unsigned gauges_all(const struct stats_gauges *gauges)
@@ -23,6 +22,26 @@ static unsigned gauges_all(const struct stats_gauges *gauges)
     if (!gauges->has_pinned)
         known &= ~(1u << CTL_PINNED);
     return known;
+}
+
+/* ---- by a call ---- */
+
+static fault_code call_for_gauges(struct attachment *attachment, void *ctx, struct fault *fault)
+{
+    struct account *account = ctx;
+    struct counted *counted = &account->counted;
+    /* Of the records: what sampling adds to allocated, or leaves out of it. */
+    const uint64_t apart = counted->in_use - counted->gauges.allocated;
+    struct build build;
+    fault_code rc =
+        stats_read(&attachment->injection, &attachment->instance, &build, &counted->gauges, fault);
+
+    if (rc != FAULT_NONE)
+        return rc;
+    counted->in_use = counted->gauges.allocated + (counted->has_sampling ? apart : 0);
+    memcpy(account->build.text, build.text, sizeof build.text);
+    account->build.config_stats = build.config_stats;
+    return FAULT_NONE;
 }
 
 static fault_code count_by_call(struct account *account, struct attachment *attachment,
@@ -49,8 +68,9 @@ static fault_code count_records(struct account *account, struct attachment *atta
     struct extents *extents;
     fault_code rc = extents_open(&extents, &source, fault);
 
-    if (rc == FAULT_NONE)
-        rc = counted_read(extents, &source, 0, &account->counted, fault);
+    if (rc != FAULT_NONE)
+        return rc;
+    rc = counted_read(extents, &source, 0, &account->counted, fault);
     extents_close(extents);
     if (rc == FAULT_NONE)
         account->source = ACCOUNT_RECORDS;
@@ -67,50 +87,100 @@ static void read_build(struct account *account, const struct reader_source *sour
     account->build = state.build;
 }
 
-static void read_aged(struct account *account, const struct reader_source *source)
+/* The gauges that the records do not give, as they were counted last. */
+static void complete_aged(struct account *account, const struct reader_source *source)
 {
+    const struct stats_gauges *last = &account->reading.gauges;
+    struct stats_gauges *gauges = &account->counted.gauges;
     struct gauges_memory places;
 
     gauges_locate(&places, source);
     gauges_read(&places, &account->reading);
+    account->has_reading = true;
     if (!gauges_known(&account->reading))
         return;
-    account->source = ACCOUNT_AGED;
-    account->counted.gauges = account->reading.gauges;
-    account->counted.known = gauges_all(&account->counted.gauges);
-    account->counted.share = 1;
+    account->aged = gauges_all(last) & ~account->counted.known;
+    account->counted.known |= account->aged;
+    if (account->aged & 1u << CTL_ALLOCATED)
+        gauges->allocated = account->counted.in_use = last->allocated;
+    if (account->aged & 1u << CTL_ACTIVE)
+        gauges->active = last->active;
+    if (account->aged & 1u << CTL_METADATA)
+        gauges->metadata = last->metadata;
+    if (account->aged & 1u << CTL_RESIDENT)
+        gauges->resident = last->resident;
+    if (account->aged & 1u << CTL_MAPPED)
+        gauges->mapped = last->mapped;
+    if (account->aged & 1u << CTL_RETAINED)
+        gauges->retained = last->retained;
+    if (account->aged & 1u << CTL_PINNED)
+        gauges->pinned = last->pinned;
+    if (account->source == ACCOUNT_NONE)
+        account->source = ACCOUNT_AGED;
+}
+
+/* Reports why it calls, unless the caller has asked for a call. */
+static fault_code call_instead(struct account *account, struct attachment *attachment,
+                               struct fault *fault)
+{
+    if (attachment->request.way == WAY_DEFAULT && account->why.code != FAULT_NONE)
+        attachment_note(attachment,
+                        &(struct run_note){.kind = NOTE_UNREADABLE, .fault = &account->why});
+    return count_by_call(account, attachment, fault);
+}
+
+static fault_code read_process(struct account *account, const struct attachment *attachment,
+                               struct fault *fault)
+{
+    account->has_process = !attachment->target.record;
+    if (!account->has_process)
+        return FAULT_NONE;
+    return target_usage(&attachment->target, &account->process, &account->rss_source, fault);
 }
 
 static fault_code account_count(struct account *account, struct attachment *attachment,
                                 struct fault *fault)
 {
     const struct reader_source source = attachment_source(attachment, NULL);
-    enum way way = attachment->request.way;
-    fault_code rc = FAULT_NONE;
+    fault_code rc;
 
-    if (way != WAY_CALL) {
-        read_build(account, &source);
-        rc = count_records(account, attachment, fault);
-    }
-    if (rc == FAULT_UNREADABLE)
+    *account = (struct account){.source = ACCOUNT_NONE};
+    read_build(account, &source);
+    rc = count_records(account, attachment, fault);
+    if (rc == FAULT_UNREADABLE) {
         account->why = *fault;
-    else if (rc != FAULT_NONE || way != WAY_CALL)
+        account->why.code = FAULT_OBJECTS_UNREADABLE;
+    } else if (rc != FAULT_NONE) {
         return rc;
-    if (way != WAY_MEMORY)
-        return count_by_call(account, attachment, fault);
-    read_aged(account, &source);
+    }
+    if (!account->counted.has_sampling && account->build.opt_prof == FACT_NO) {
+        account->counted.in_use = account->counted.gauges.allocated;
+        account->counted.has_sampling = true;
+    }
     return FAULT_NONE;
+}
+
+fault_code account_read_records(struct account *account, struct attachment *attachment,
+                                struct fault *fault)
+{
+    fault_code rc = account_count(account, attachment, fault);
+
+    return rc == FAULT_NONE ? read_process(account, attachment, fault) : rc;
 }
 
 fault_code account_read(struct account *account, struct attachment *attachment, struct fault *fault)
 {
-    fault_code rc;
+    const struct reader_source source = attachment_source(attachment, NULL);
+    enum way way = attachment->target.record ? WAY_MEMORY : attachment->request.way;
+    fault_code rc = account_count(account, attachment, fault);
 
-    *account = (struct account){.source = ACCOUNT_NONE};
-    rc = account_count(account, attachment, fault);
-    if (rc == FAULT_NONE)
-        rc = target_usage(&attachment->target, &account->process, &account->rss_source, fault);
-    return rc;
+    if (rc != FAULT_NONE)
+        return rc;
+    if (way == WAY_MEMORY)
+        complete_aged(account, &source);
+    else if (way == WAY_CALL || !account_is_whole(account))
+        rc = call_instead(account, attachment, fault);
+    return rc == FAULT_NONE ? read_process(account, attachment, fault) : rc;
 }
 
 /* ---- the parts ---- */
@@ -126,38 +196,46 @@ static void set_part(struct account_sum *sum, enum account_part part, bool known
     sum->bytes[part] = known ? bytes : 0;
 }
 
-static void set_jemalloc_parts(struct account_sum *sum, const struct counted *counted)
+/* True if both are known, and of one moment. */
+static bool both_known(const struct account *account, enum ctl_gauge a, enum ctl_gauge b)
 {
-    const struct stats_gauges *gauges = &counted->gauges;
-    bool active = counted_has(counted, CTL_ACTIVE), resident = counted_has(counted, CTL_RESIDENT);
-    uint64_t kept = gauges->active + gauges->pinned;
-    uint64_t pages = counted->has_free_pages
-                         ? counted->free_pages
-                         : amount_above(gauges->resident, kept + gauges->metadata);
+    return counted_has(&account->counted, a) && counted_has(&account->counted, b) &&
+           !(account->aged >> a & 1) == !(account->aged >> b & 1);
+}
 
-    set_part(sum, ACCOUNT_IN_USE, counted_has(counted, CTL_ALLOCATED),
-             amount_above(gauges->allocated, counted->sampling));
+static void set_jemalloc_parts(struct account_sum *sum, const struct account *account)
+{
+    const struct counted *counted = &account->counted;
+    const struct stats_gauges *gauges = &counted->gauges;
+    uint64_t in_use = counted->has_sampling ? counted->in_use : gauges->allocated;
+    bool resident = both_known(account, CTL_ACTIVE, CTL_RESIDENT);
+    bool pages = counted->has_free_pages ? !(account->aged >> CTL_RESIDENT & 1) : resident;
+    uint64_t kept = gauges->active + gauges->pinned;
+    uint64_t free_pages = counted->has_free_pages
+                              ? counted->free_pages
+                              : amount_above(gauges->resident, kept + gauges->metadata);
+
+    set_part(sum, ACCOUNT_IN_USE, counted_has(counted, CTL_ALLOCATED), in_use);
     set_part(sum, ACCOUNT_SAMPLING, counted->has_sampling, counted->sampling);
-    set_part(sum, ACCOUNT_BETWEEN, active, amount_above(gauges->active, gauges->allocated));
-    set_part(sum, ACCOUNT_PAGES, counted->has_free_pages || resident, pages);
+    set_part(sum, ACCOUNT_BETWEEN, both_known(account, CTL_ALLOCATED, CTL_ACTIVE),
+             amount_above(gauges->active, in_use + sum->bytes[ACCOUNT_SAMPLING]));
+    set_part(sum, ACCOUNT_PAGES, pages, free_pages);
     set_part(sum, ACCOUNT_PINNED, counted_has(counted, CTL_PINNED), gauges->pinned);
-    set_part(sum, ACCOUNT_OWN, resident, amount_above(gauges->resident, kept + pages));
+    set_part(sum, ACCOUNT_OWN, resident, amount_above(gauges->resident, kept + free_pages));
 }
 
 /* The counts are not of the same instant, and pages that nobody has touched are in no RSS. */
 struct account_sum account_sum_up(const struct account *account)
 {
     const uint64_t rss = account->process.rss;
-    struct account_sum sum = {0};
+    struct account_sum sum = {.has_rss = account->has_process && account_is_whole(account)};
     uint64_t jemalloc = 0;
 
-    set_jemalloc_parts(&sum, &account->counted);
+    set_jemalloc_parts(&sum, account);
     for (size_t i = 0; i < ACCOUNT_OUTSIDE; i++)
         jemalloc += sum.bytes[i];
-    set_part(&sum, ACCOUNT_OUTSIDE,
-             account->source != ACCOUNT_NONE && account->source != ACCOUNT_AGED,
-             amount_above(rss, jemalloc));
-    sum.absent = amount_above(jemalloc, rss);
-    sum.whole = rss + sum.absent;
+    set_part(&sum, ACCOUNT_OUTSIDE, sum.has_rss, amount_above(rss, jemalloc));
+    sum.absent = sum.has_rss ? amount_above(jemalloc, rss) : 0;
+    sum.whole = jemalloc + sum.bytes[ACCOUNT_OUTSIDE];
     return sum;
 }

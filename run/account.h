@@ -17,13 +17,16 @@ enum account_source {
 };
 
 struct account {
-    enum account_source source;
+    enum account_source source; /* of the count of objects */
     struct build build;
-    struct counted counted;        /* of any source; ACCOUNT_NONE: known is 0 */
-    struct gauges_reading reading; /* ACCOUNT_AGED: its age and epoch */
-    struct fault why;              /* unless ACCOUNT_RECORDS: why the records were not counted */
-    struct proc_usage process;     /* of the same moment, but with ACCOUNT_AGED */
+    struct counted counted;        /* ACCOUNT_NONE: known is 0 */
+    unsigned aged;                 /* 1 << enum ctl_gauge of those in counted that are of reading */
+    struct gauges_reading reading; /* what jemalloc has counted last; not read unless has_reading */
+    bool has_reading;
+    struct fault why;          /* unless it is whole: why the records did not give the counts */
+    struct proc_usage process; /* of the same moment, but for the aged gauges */
     enum usage_source rss_source;
+    bool has_process; /* false: it has ended, and the kernel has no counts */
 };
 
 /*
@@ -31,13 +34,13 @@ struct account {
  * memory (never touched, or swapped out) is account_absent.
  */
 enum account_part {
-    ACCOUNT_IN_USE,   /* by the program: allocated - sampling */
+    ACCOUNT_IN_USE,   /* by the program: its objects, without what sampling adds */
     ACCOUNT_SAMPLING, /* what sampling costs */
-    ACCOUNT_BETWEEN,  /* free space between objects: active - allocated */
+    ACCOUNT_BETWEEN,  /* free space between objects: active - in use - sampling */
     ACCOUNT_PAGES,    /* free pages that are not returned yet: dirty and muzzy */
     ACCOUNT_PINNED,   /* free pages that extent hooks have pinned */
     ACCOUNT_OWN,      /* jemalloc's own data */
-    ACCOUNT_OUTSIDE,  /* code, stacks, files, other allocators: RSS - resident */
+    ACCOUNT_OUTSIDE,  /* code, stacks, files, other allocators: RSS - those of jemalloc */
     ACCOUNT_PARTS,
 };
 
@@ -46,14 +49,24 @@ struct account_sum {
     uint64_t bytes[ACCOUNT_PARTS];
     uint64_t absent; /* of these: counted by jemalloc but not in memory */
     uint64_t whole;  /* their sum: RSS + absent. Shares are of this, so from 0 to 100 % */
+    bool has_rss;    /* false: absent and outside are not known, and whole is without them */
 };
 
 /*
- * After attachment_find. By request.way: WAY_DEFAULT from the records, else by a call, for which
- * the plan is made if there is none; WAY_MEMORY from the records, else what was counted last;
- * WAY_CALL by a call. That nothing is known is no fault (ACCOUNT_NONE) unless a call failed.
+ * After attachment_find or attachment_look_recorded. By request.way: WAY_DEFAULT from the records,
+ * else by a call, for which the plan is made if there is none; WAY_MEMORY from the records, and the
+ * gauges that these do not give as they were counted last; WAY_CALL by a call. What sampling adds
+ * is from the records in any case. That nothing is known is no fault (ACCOUNT_NONE) unless a call
+ * failed.
  */
 fault_code account_read(struct account *account, struct attachment *attachment,
                         struct fault *fault);
+
+/* The same from the records alone: no call, and no gauge that was counted before. */
+fault_code account_read_records(struct account *account, struct attachment *attachment,
+                                struct fault *fault);
+
+/* True if the parts that the RSS consists of are known, all of now. */
+bool account_is_whole(const struct account *account);
 
 struct account_sum account_sum_up(const struct account *account);

@@ -116,17 +116,31 @@ static fault_code read_profile(struct top_refresh *refresh, struct fault *fault)
     return snapshot->too_large ? FAULT_NONE : rc;
 }
 
-/* The gauges that the program, or a tool, has collected. */
-static void read_gauges(struct top_refresh *refresh)
+/*
+ * From the records, unless the last count took more than a tenth of the time; else those that the
+ * program, or a tool, has collected.
+ */
+static fault_code read_gauges(struct top_refresh *refresh, struct fault *fault)
 {
     const struct reader_source source = attachment_source(&refresh->attachment, NULL);
+    const uint64_t began = clock_now();
+    fault_code rc = FAULT_NONE;
 
+    refresh->account = (struct account){.source = ACCOUNT_NONE};
+    if (refresh->count_ns <= refresh->model.asked / 10) {
+        rc = account_read_records(&refresh->account, &refresh->attachment, fault);
+        refresh->count_ns = clock_now() - began;
+    }
+    refresh->counted = account_is_whole(&refresh->account);
+    if (rc != FAULT_NONE || refresh->counted)
+        return rc;
     if (!refresh->located)
         gauges_locate(&refresh->gauges_memory, &source);
     refresh->located = true;
     gauges_read(&refresh->gauges_memory, &refresh->gauges);
     refresh->counted = gauges_known(&refresh->gauges);
     refresh->snapshot.gauges = refresh->gauges.gauges;
+    return FAULT_NONE;
 }
 
 /* What they allocate is in the counts, but in no sample. */
@@ -176,7 +190,7 @@ static fault_code read_once(struct top_refresh *refresh, struct fault *fault)
     if (rc == FAULT_NONE && !refresh->no_profile)
         rc = read_profile(refresh, fault);
     if (rc == FAULT_NONE)
-        read_gauges(refresh);
+        rc = read_gauges(refresh, fault);
     if (rc == FAULT_NONE)
         count_objects(refresh);
     attachment_rest(attachment);
@@ -254,7 +268,7 @@ static bool gauges_aged(const struct top_refresh *refresh)
 {
     const struct gauges_reading *gauges = &refresh->gauges;
 
-    return refresh->model.reads &&
+    return refresh->model.reads && !account_is_whole(&refresh->account) &&
            (gauges->aged != AGE_KNOWN || gauges->age_ns > 2 * refresh->model.asked);
 }
 
@@ -288,7 +302,9 @@ uint64_t top_refresh_soonest(const struct top_refresh *refresh)
 
 static void take_gauges(struct top_refresh *refresh, uint64_t time)
 {
-    const struct stats_gauges *gauges = &refresh->snapshot.gauges;
+    const struct counted *counted = &refresh->account.counted;
+    const bool whole = refresh->model.reads && account_is_whole(&refresh->account);
+    const struct stats_gauges *gauges = whole ? &counted->gauges : &refresh->snapshot.gauges;
     struct gauge_values values = {.time = time, .aged = gauges_aged(refresh)};
     uint64_t rss = target_rss(&refresh->attachment.target);
 
@@ -296,14 +312,17 @@ static void take_gauges(struct top_refresh *refresh, uint64_t time)
         set_gauge(&values, GAUGE_RSS, rss);
     watch_rss(refresh, rss, time);
     refresh->model.has_stats = refresh->counted;
-    refresh->model.gauges = refresh->model.reads ? &refresh->gauges : NULL;
+    refresh->model.gauges = refresh->model.reads && !whole ? &refresh->gauges : NULL;
     if (refresh->model.has_stats) {
-        set_gauge(&values, GAUGE_ALLOCATED, gauges->allocated);
+        set_gauge(&values, GAUGE_ALLOCATED,
+                  whole && counted->has_sampling ? counted->in_use : gauges->allocated);
+        if (whole && counted->has_sampling)
+            set_gauge(&values, GAUGE_SAMPLING, counted->sampling);
         set_gauge(&values, GAUGE_ACTIVE, gauges->active);
         set_gauge(&values, GAUGE_RESIDENT, gauges->resident);
         set_gauge(&values, GAUGE_METADATA, gauges->metadata);
         set_gauge(&values, GAUGE_MAPPED, gauges->mapped);
-        if (gauges->has_retained)
+        if (whole ? counted_has(counted, CTL_RETAINED) : gauges->has_retained)
             set_gauge(&values, GAUGE_RETAINED, gauges->retained);
     }
     trends_add(&refresh->model.trends, &values);

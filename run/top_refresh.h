@@ -6,6 +6,7 @@
 #include "jemalloc/snapshot.h"
 #include "profile/name_cache.h"
 #include "profile/sites.h"
+#include "run/account.h"
 #include "run/governor.h"
 #include "run/leak/looks.h"
 #include "run/readout.h"
@@ -19,7 +20,7 @@ struct top_model {
     struct trends trends;
     struct trends watched; /* only the RSS: also between refreshes, if they are rare */
     bool has_stats;        /* jemalloc has gauges (config.stats) */
-    const struct gauges_reading *gauges; /* those in memory; NULL: by a call, of the refresh */
+    const struct gauges_reading *gauges; /* those in memory; NULL: of the refresh */
     const struct sites *sites;           /* NULL: no profile; top_refresh.snapshot has the reason */
     bool missed;              /* the newest refresh failed; the rest is from the one before */
     uint64_t asked, interval; /* nanoseconds between refreshes; 0: only one */
@@ -45,7 +46,9 @@ struct top_refresh {
     bool counted; /* snapshot.gauges are known */
     bool located; /* gauges_memory is */
     struct gauges_memory gauges_memory;
-    struct gauges_reading gauges; /* if the newest refresh was a read */
+    struct account account;       /* of the newest read, if it is whole */
+    uint64_t count_ns;            /* how long it took to count it */
+    struct gauges_reading gauges; /* if the newest refresh was a read, and account is not whole */
     bool no_profile;              /* and never will be: only memory is read */
     struct sink sink;
     struct symbols_target place; /* for looking up names */

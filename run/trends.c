@@ -14,7 +14,7 @@ const char *gauge_name(enum gauge gauge)
     static const char *const names[] = {
         [GAUGE_RSS] = "RSS",           [GAUGE_ALLOCATED] = "allocated", [GAUGE_ACTIVE] = "active",
         [GAUGE_RESIDENT] = "resident", [GAUGE_METADATA] = "metadata",   [GAUGE_MAPPED] = "mapped",
-        [GAUGE_RETAINED] = "retained",
+        [GAUGE_RETAINED] = "retained", [GAUGE_SAMPLING] = "sampling",
     };
 
     return names[gauge];

@@ -7,12 +7,13 @@
 /* The most important first. */
 enum gauge {
     GAUGE_RSS,
-    GAUGE_ALLOCATED,
+    GAUGE_ALLOCATED, /* in use by the program; by a call with what sampling adds */
     GAUGE_ACTIVE,
     GAUGE_RESIDENT,
     GAUGE_METADATA,
     GAUGE_MAPPED,
     GAUGE_RETAINED,
+    GAUGE_SAMPLING, /* what sampling adds; not by a call */
     GAUGE_COUNT,
 };
 

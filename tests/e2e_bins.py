@@ -47,7 +47,7 @@ class Bins(allocators.TestCase):
                 allocator.ask("comb 100000 48")
                 allocator.ask("more 5000000")
                 self.own(allocator)  # the first may allocate buffers
-                told, own = self.agreed(allocator, lambda: self.told(allocator.pid, "--bins"))
+                told, own = self.agreed(allocator, lambda: self.told(allocator.pid, "--bins", "--call"))
                 self.assertEqual(size_classes.told(told["classes"]), size_classes.of(own))
                 self.assertEqual(told["waste"], self.waste(own))
                 self.assertFalse(told["mixed"])
@@ -122,7 +122,7 @@ class Bins(allocators.TestCase):
         """The answer first, then the class with most memory; --sort waste has the combed one."""
         allocator = self.allocator("5.3.0", conf=PLAIN)
         allocator.ask("comb 100000 48")
-        text = self.assert_ran(lib.run_tool("stats", "--bins", allocator.pid)).text
+        text = self.assert_ran(lib.run_tool("stats", "--bins", "--call", allocator.pid)).text
         lines = text.splitlines()
         self.assertRegex(lines[0], r"^\S+\[%d\] jemalloc 5\.3\.0" % allocator.pid)
         self.assertRegex(

@@ -25,7 +25,7 @@ class WithoutProfiling(allocators.TestCase):
                 self.assertEqual((told["verdict"], told["config.prof"]), ("absent", False))
                 self.assertIn("--enable-prof", told["next"])
                 self.assertIn("RSS", self.assert_ran(lib.run_tool("stats", allocator.pid)).text)
-                report = self.assert_ran(lib.run_tool("stats", "--json", allocator.pid)).text
+                report = self.assert_ran(lib.run_tool("stats", "--full", "--json", allocator.pid)).text
                 self.assertIs(json.loads(report)["jemalloc"]["config"]["prof"], False)
                 self.assertTrue(allocator.alive())
                 allocator.ask("work 10")
@@ -50,9 +50,9 @@ class WithoutStatistics(allocators.TestCase):
 
     def test_stats(self):
         allocator = self.start()
-        result = lib.run_tool("stats", allocator.pid)
+        result = lib.run_tool("stats", "--call", allocator.pid)
         self.assert_failed(result, lib.REFUSED, "config.stats is false")
-        report = self.assert_ran(lib.run_tool("stats", "--json", allocator.pid)).text
+        report = self.assert_ran(lib.run_tool("stats", "--full", "--json", allocator.pid)).text
         self.assertIs(json.loads(report)["jemalloc"]["config"]["stats"], False)
         self.assert_well(allocator)
 

@@ -30,6 +30,7 @@ class Collectors(lib.TestCase):
             "dump": ["dump", victim.pid],
             "stream": ["dump", "--call", "--force", "-o", sink, victim.pid],
             "epoch": ["mallctl", victim.pid, "epoch=1"],
+            "stats": ["stats", "--call", victim.pid],
             "on": ["on", "--call", victim.pid],
             "off": ["off", "--call", victim.pid],
         }.get(verb, [verb, victim.pid])

@@ -23,7 +23,7 @@ class Coroutine(lib.TestCase):
 
     def verbs(self, victim):
         sink = os.path.join(victim.directory, "stream")
-        return (["stats"], ["on", "--call"], ["dump"],
+        return (["stats", "--call"], ["on", "--call"], ["dump"],
                 ["dump", "--call", "--force", "-o", sink], ["off", "--call"])
 
     def test_every_verb(self):
@@ -47,7 +47,7 @@ class Coroutine(lib.TestCase):
         """The call would need 100 KiB of it, and its frames do not lead to the thread's start."""
         victim = self.coroutine(0, "--occupy", str(LOCK_MS))
         for _ in range(3):
-            result = lib.run_tool("stats", "--timeout", "500ms", victim.pid)
+            result = lib.run_tool("stats", "--call", "--timeout", "500ms", victim.pid)
             self.assertIn(result.code, (lib.OK, lib.NO_SAFE_MOMENT, lib.CALL_LATE), result)
             self.assert_unharmed(victim)
 

@@ -127,7 +127,7 @@ class Explain(allocators.TestCase):
     def test_counts_of_stats(self):
         """What stats has counted is shown with its age, and no step asks for it again."""
         allocator = self.allocator("5.3.0", conf="")
-        self.assert_ran(lib.run_tool("stats", allocator.pid))
+        self.assert_ran(lib.run_tool("stats", "--call", allocator.pid))
         text, answer = self.explain(allocator.pid)
         counts = answer["jemalloc"]["counts"]
         self.assertLess(counts["age_ns"], 20e9)

@@ -81,7 +81,7 @@ class Frag(lib.TestCase):
         profile, stats = os.path.join(place, "x.heap"), os.path.join(place, "x.json")
         self.assert_ran(lib.run_tool("dump", "-o", profile, process.pid))
         with open(stats, "wb") as file:
-            file.write(self.assert_ran(lib.run_tool("stats", "--json", process.pid)).out)
+            file.write(self.assert_ran(lib.run_tool("stats", "--full", "--json", process.pid)).out)
         return profile, stats
 
     def assert_found(self, mode, function):

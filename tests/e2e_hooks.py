@@ -14,10 +14,10 @@ OF_AUTOMATIC = (
     ("mallctl", "thread.prof.name"), ("record", "--call", "-d", "100ms", "-o", "-"),
     ("leak", "--call", "-d", "100ms"), ("recent", "-d", "100ms"),
 )
-OF_FIRST = (("stats", "--json"), ("stats", "--full"))
+OF_FIRST = (("stats", "--full", "--json"), ("stats", "--full"))
 # Verbs that run no function of an application.
 OF_NONE = (
-    ("status",), ("on",), ("off",), ("on", "--call"), ("off", "--call"), ("stats",), ("mallctl", "--list"),
+    ("status",), ("on",), ("off",), ("on", "--call"), ("off", "--call"), ("stats", "--call"), ("mallctl", "--list"),
     ("mallctl", "--list", "stats.arenas.0.*"), ("mallctl", "epoch=1"),
     ("mallctl", "arena.0.dirty_decay_ms"), ("mallctl", "arena.0.extent_hooks"),
     ("mallctl", "prof.active=true"), ("purge", "--dry-run"), ("dump", "-o", "-"),
@@ -141,7 +141,7 @@ class Hooks(lib.TestCase):
             pid = self.start(arena, "free")
             for words in (("purge",), ("dump", "--call", "-o", "-"), ("reset",),
                           ("mallctl", "arena.0.decay"),
-                          ("mallctl", "arena.4096.purge"), ("stats", "--json")):
+                          ("mallctl", "arena.4096.purge"), ("stats", "--full", "--json")):
                 with self.subTest(arena=arena, words=words):
                     result = lib.run_tool(words[0], pid, *words[1:], "--force-hooks")
                     self.assert_ran(result)

@@ -16,7 +16,7 @@ from hostile import MIB, WITHOUT_MAP_FILES, Opens, run_bounded
 from e2e_ps import jemalloc_library
 
 NASTY = b"\x1b]0;t\x07\n\x9b1m\"\\\xff"  # the longest name of a process
-VERBS = (("status",), ("stats",), ("stats", "--prometheus"), ("on",), ("off",), ("reset",),
+VERBS = (("status",), ("stats",), ("stats", "--call"), ("stats", "--prometheus"), ("on",), ("off",), ("reset",),
          ("purge",), ("mallctl", "version"), ("mallctl", "version", "-v"), ("dump",),
          ("status", "--dry-run", "-v"), ("on", "--dry-run", "-v"), ("on", "-vv"),
          ("record", "-d", "50ms", "-o", "%n.heap"), ("record", "-d", "50ms", "-o", "%n.folded"),
@@ -83,7 +83,7 @@ class Names(hostile.TestCase):
     def test_every_json(self):
         process = self.nasty(MALLOC_CONF=b"\x1b]0;\x07\n\xff:1")
         for verb in VERBS:
-            if "--dry-run" in verb or "--prometheus" in verb or verb == ("stats",):
+            if "--dry-run" in verb or "--prometheus" in verb:
                 continue
             with self.subTest(verb=verb):
                 result = run_bounded(*verb_words(verb, process.pid), "--json",
@@ -451,8 +451,8 @@ class Ends(hostile.TestCase):
     """A target that ends, or becomes another program, at the worst moment."""
 
     ROUNDS = 25 if hostile.SANITIZED else 60
-    WORDS = (("status",), ("on",), ("dump", "--call", "-o", "OUT"), ("stats",),
-             ("stats", "--json"), ("mallctl", "prof.active"), ("dump", "-o", "OUT"), ("dump",),
+    WORDS = (("status",), ("on",), ("dump", "--call", "-o", "OUT"), ("stats", "--call"),
+             ("stats", "--full", "--json"), ("mallctl", "prof.active"), ("dump", "-o", "OUT"), ("dump",),
              ("off",))
 
     def words(self, number, pid):

@@ -36,8 +36,8 @@ class Calls(hostile.TestCase):
 
     def test_garbage(self):
         """Wrong lengths, texts without an end, pointers to nowhere, unknown error codes."""
-        verbs = (("status",), ("status", "--json"), ("on", "--call"), ("off", "--call"), ("stats",), ("reset",),
-                 ("stats", "--prometheus"), ("purge",), ("mallctl", "version"),
+        verbs = (("status",), ("status", "--json"), ("on", "--call"), ("off", "--call"), ("stats", "--call"), ("reset",),
+                 ("stats", "--prometheus", "--call"), ("purge",), ("mallctl", "version"),
                  ("mallctl", "opt.prof_prefix", "--json"), ("mallctl", "arenas.narenas"),
                  ("dump",), ("dump", "--call", "-o", "-"))
         for mode in ("garbage", "nowhere", "refuse", "escapes"):
@@ -135,15 +135,15 @@ class Calls(hostile.TestCase):
     def test_report_that_is_no_json(self):
         for mode in ("escapes", "broken", "nested"):
             with self.subTest(mode=mode):
-                result, _ = self.assert_code(lib.REFUSED, mode, "stats", "--json")
+                result, _ = self.assert_code(lib.REFUSED, mode, "stats", "--full", "--json")
                 self.assertEqual(list(json.loads(result.out)), ["error"])
                 self.assertIn("not JSON", result.err)
                 self.run_mode(mode, "stats", "--full")
-        result, _ = self.assert_code(lib.OK, "", "stats", "--json")
+        result, _ = self.assert_code(lib.OK, "", "stats", "--full", "--json")
         self.assertEqual(json.loads(result.out), {"jemalloc": {}})
 
     def test_endless_report(self):
-        for words in (("--json",), ("--full",)):
+        for words in (("--full", "--json"), ("--full",)):
             result, process = self.run_mode("endless", "stats", *words, memory=640 * MIB,
                                             timeout="3s")
             self.assertIn(result.code, (lib.CALL_LATE, lib.OUTPUT_FAILED), result)

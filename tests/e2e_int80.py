@@ -34,7 +34,7 @@ class Int80(lib.TestCase):
     def check(self, call):
         process = self.start(call)
         for _ in range(TURNS):
-            self.assert_ran(lib.run_tool("stats", process.pid))
+            self.assert_ran(lib.run_tool("stats", "--call", process.pid))
         self.await_rounds(process)
         self.assertEqual(self.counts()[1:], (0, 0), "wrong results, short waits")
 
@@ -56,7 +56,7 @@ class Int80(lib.TestCase):
             process = self.start(call)
             for after in DEATHS:
                 for env in ({}, {"JEATTACH_DIE_AFTER": str(after)}):
-                    lib.run_tool("stats", process.pid, env=env)
+                    lib.run_tool("stats", "--call", process.pid, env=env)
                 self.await_rounds(process)
             self.assertEqual(self.counts()[1:], (0, 0), "wrong results, short waits")
 

@@ -31,7 +31,7 @@ class Loading(lib.TestCase):
         process = self.loading()
         stops = 0
         for _ in range(RUNS):
-            result = self.assert_ran(lib.run_tool("stats", process.pid, "-v", "--timeout", "30s"))
+            result = self.assert_ran(lib.run_tool("stats", "--call", process.pid, "-v", "--timeout", "30s"))
             stops += int((FOUND.search(result.err) or [0, 1])[1])
         self.assertLess(stops, MOST_STOPS)
         self.assertIsNone(process.poll())
@@ -42,7 +42,7 @@ class Loading(lib.TestCase):
         process = self.loading()
         confine = lib.VICTIMS + "/confine"
         for action in ("EPERM", "KILL"):
-            result = lib.run_tool(action, "perf_event_open", lib.TOOL, "stats", process.pid, "-v",
+            result = lib.run_tool(action, "perf_event_open", lib.TOOL, "stats", "--call", process.pid, "-v",
                                   "--timeout", "1s", tool=confine)
             self.assertIn(result.code, (lib.OK, lib.NO_SAFE_MOMENT), result)
             self.assertIsNone(process.poll())

@@ -45,7 +45,7 @@ class Occupied(lib.TestCase):
 
     def verbs(self, victim):
         sink = os.path.join(victim.directory, "stream")
-        return (["stats"], ["on", "--call"], ["mallctl", "version"], ["dump"],
+        return (["stats", "--call"], ["on", "--call"], ["mallctl", "version"], ["dump"],
                 ["dump", "--call", "--force", "-o", sink], ["purge"], ["reset"], ["off", "--call"])
 
     def test_every_verb(self):
@@ -66,7 +66,7 @@ class Occupied(lib.TestCase):
         """A thread with a filter would need the lock: it is let be until the lock is free."""
         victim = self.occupied("--filter", "errno")
         for _ in range(3):
-            self.call(victim, "stats")
+            self.call(victim, "stats", "--call")
         self.assert_unharmed(victim, slow=True)
 
     def test_profile(self):

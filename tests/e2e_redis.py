@@ -90,7 +90,7 @@ class RedisServer(lib.TestCase):
                 own = int(re.search(r"allocator_allocated:(\d+)", redis.cli("info", "memory"))[1])
                 if not load:
                     self.assertLess(abs(own - used), own / 10 + (1 << 20))
-                report = json.loads(self.assert_ran(lib.run_tool("stats", "--json", redis.pid)).text)
+                report = json.loads(self.assert_ran(lib.run_tool("stats", "--full", "--json", redis.pid)).text)
                 self.assertGreater(report["jemalloc"]["stats"]["allocated"], 1 << 20)
                 self.assertTrue(redis.ping())
 

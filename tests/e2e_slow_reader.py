@@ -112,7 +112,7 @@ class Verbs(TestCase):
     def scenes(self):
         """With the same output each time, and with output that changes."""
         pid = self.target.pid
-        same = (("stats", "--json", pid), ("stats", "--full", pid), ("report", self.profile()),
+        same = (("stats", "--full", "--json", pid), ("stats", "--full", pid), ("report", self.profile()),
                 ("dump", "--call", pid, "-o", "-"), ("mallctl", pid, "--list"))
         changing = (("ps", "--json"), ("top", "--once", "--json", pid), ("status", "--json", pid))
         return same, changing
@@ -137,7 +137,7 @@ class Verbs(TestCase):
 
     def test_several_targets(self):
         other = self.hostile(HOSTILE="large", cwd=self.place)
-        words = ("stats", "--json", self.target.pid, other.pid)
+        words = ("stats", "--full", "--json", self.target.pid, other.pid)
         for blocking in (True, False):
             with self.subTest(blocking=blocking):
                 out = self.run_slowly(*words, blocking=blocking)
@@ -193,7 +193,7 @@ class EveryVerb(TestCase):
         yield from (("report", "-f", form, self.heap)
                     for form in ("text", "folded", "pprof", "flame", "dot", "json", "raw",
                                  "symbolized"))
-        yield ("stats", "--json", pid, self.victim("nanosleep").pid)
+        yield ("stats", "--full", "--json", pid, self.victim("nanosleep").pid)
 
     def for_each(self, check):
         for words in self.commands():

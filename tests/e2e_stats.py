@@ -18,11 +18,15 @@ class Stats(allocators.TestCase):
     def stats(self, allocator, *words):
         return self.assert_ran(lib.run_tool("stats", allocator.pid, *words))
 
-    def assert_report(self, allocator, options, word):
+    def report(self, allocator, *words):
+        """jemalloc's own report in JSON."""
+        return self.stats(allocator, "--full", "--json", *words)
+
+    def assert_report(self, allocator, options):
         """Equal to the process's own report before and after, where those two agree."""
         allocator.own_stats(options)  # the first may allocate buffers
         before = allocator.own_stats(options)
-        result = self.stats(allocator, word)
+        result = self.stats(allocator, "--full", *(["--json"] if options else []))
         after = allocator.own_stats(options)
         rows = [tokens(report) for report in (before, result.out, after)]
         self.assertEqual(len({len(row) for row in rows}), 1, [len(row) for row in rows])
@@ -34,14 +38,14 @@ class Stats(allocators.TestCase):
     def test_json_is_that_of_jemalloc(self):
         for version, link in allocators.CELLS:
             allocator = self.allocator(version, link)
-            result = self.assert_report(allocator, "J", "--json")
+            result = self.assert_report(allocator, "J")
             self.assertTrue(json.loads(result.text)["jemalloc"]["version"].startswith(version))
             self.assert_well(allocator)
 
     def test_full_is_that_of_jemalloc(self):
         for version, link in allocators.CELLS:
             allocator = self.allocator(version, link)
-            result = self.assert_report(allocator, "", "--full")
+            result = self.assert_report(allocator, "")
             self.assertTrue(result.text.startswith("___ Begin jemalloc statistics ___\n"))
             self.assertIn("--- End jemalloc statistics ---", result.text[-40:])
             self.assert_well(allocator)
@@ -52,7 +56,7 @@ class Stats(allocators.TestCase):
             with self.subTest(version=version):
                 conf = allocators.CONF + ",narenas:64"
                 allocator = self.allocator(version, conf=conf, words=("--threads", 64))
-                result = self.assert_report(allocator, "J", "--json")
+                result = self.assert_report(allocator, "J")
                 self.assertGreater(len(result.out), 500000)
                 self.assert_well(allocator)
 
@@ -61,7 +65,7 @@ class Stats(allocators.TestCase):
         for version in allocators.VERSIONS:
             with self.subTest(version=version):
                 allocator = self.allocator(version)
-                result = self.stats(allocator, "--json", "-vv")
+                result = self.report(allocator, "-vv")
                 calls = re.findall(r"(?m)^jeattach: call \d+: ", result.err)
                 self.assertGreater(len(calls), 10)
                 self.assertLess(len(calls), 200)
@@ -71,14 +75,14 @@ class Stats(allocators.TestCase):
             with self.subTest(version=version):
                 allocator = self.allocator(version, words=("--close-stderr",))
                 self.assertNotIn(2, lib.descriptors(allocator.pid))
-                self.assert_report(allocator, "J", "--json")
-                self.assert_report(allocator, "", "--full")
+                self.assert_report(allocator, "J")
+                self.assert_report(allocator, "")
 
     def test_message_of_the_program_is_not_run(self):
         for version, link in allocators.CELLS:
             allocator = self.allocator(version, link)
             allocator.ask("message")
-            self.assert_report(allocator, "J", "--json")
+            self.assert_report(allocator, "J")
             self.assertGreater(len(self.stats(allocator, "--full").out), 1000)
             self.assert_well(allocator)
 
@@ -86,10 +90,10 @@ class Stats(allocators.TestCase):
         for version in allocators.VERSIONS:
             with self.subTest(version=version):
                 allocator = self.allocator(version)
-                for words in ((), ("--json",), ("--full",)):
+                for words in ((), ("--json",), ("--full",), ("--call",)):
                     self.stats(allocator, *words)
                 before = lib.snapshot(allocator.pid)
-                for words in ((), ("--json",), ("--full",), ("--prometheus",)):
+                for words in ((), ("--json",), ("--full",), ("--prometheus",), ("--call",)):
                     self.stats(allocator, *words)
                 self.assertEqual(lib.snapshot_differences(allocator.pid, before), [])
                 self.assert_well(allocator)
@@ -100,11 +104,14 @@ class Stats(allocators.TestCase):
             allocator.ask("work 5000")
             metrics = self.metrics(allocator)
             own = json.loads(allocator.own_stats("J"))["jemalloc"]["stats"]
-            for name in ("allocated", "active", "metadata", "resident", "mapped", "retained"):
-                self.assertLess(abs(metrics[name] - own[name]), 1 << 20, name)
-            parts = ("allocated", "fragmentation", "dirty", "metadata_resident", "other")
-            self.assertEqual(sum(metrics[name] for name in parts), metrics["process_resident"])
-            self.assertEqual(metrics["active"] - metrics["allocated"], metrics["fragmentation"])
+            for name in ("stats_allocated", "active", "metadata", "resident", "mapped", "retained"):
+                counted = own[name.replace("stats_", "")]
+                self.assertLess(abs(metrics[name] - counted), 1 << 20, name)
+            parts = ("in_use", "sampling", "between", "free_pages", "own_data", "outside")
+            whole = metrics["process_resident"] + metrics["absent"]
+            self.assertEqual(sum(metrics[name] for name in parts), whole)
+            self.assertEqual(sum(metrics[name] for name in parts[:3]), metrics["active"])
+            self.assertEqual(metrics["allocated"], metrics["in_use"])
             self.assertLess(abs(metrics["process_resident"] - resident(allocator.pid)), 1 << 20)
             self.assert_well(allocator)
 
@@ -117,8 +124,8 @@ class Stats(allocators.TestCase):
     def test_table(self):
         allocator = self.allocator("5.3.0")
         text = self.stats(allocator).text
-        for row in ("allocated", "fragmentation", "dirty pages", "metadata", "other", "RSS",
-                    "swapped", "active", "resident", "mapped", "retained"):
+        for row in ("in use", "between", "own data", "outside", "RSS", "active", "resident",
+                    "mapped", "retained"):
             self.assertRegex(text, r"(?m)^  %s +-?[\d.]+ [KMGT]?i?B " % row)
         self.assertRegex(text, r"(?m)^  RSS .* 100\.0 %  .*smaps_rollup")
 
@@ -127,22 +134,22 @@ class Stats(allocators.TestCase):
         for version in allocators.VERSIONS:
             with self.subTest(version=version):
                 allocator = self.allocator(version, conf=conf)
-                self.assertIn("allocated", self.stats(allocator).text)
-                self.assertIn(b'"background_thread": true'[:19], self.stats(allocator, "--json").out)
+                self.assertIn("in use", self.stats(allocator).text)
+                self.assertIn(b'"background_thread": true'[:19], self.report(allocator).out)
                 self.assert_well(allocator)
 
     def test_without_profiling(self):
         for version, conf in (("5.2.1", ""), ("5.3.0", "prof:false"), ("5.3.1", "")):
             with self.subTest(version=version):
                 allocator = self.allocator(version, conf=conf)
-                self.assertIn("allocated", self.stats(allocator).text)
-                self.assert_report(allocator, "J", "--json")
+                self.assertIn("in use", self.stats(allocator).text)
+                self.assert_report(allocator, "J")
                 self.assert_well(allocator)
 
     def test_under_a_filter(self):
         """No executable memory: the report is intercepted on its way to file descriptor 2."""
         victim = self.victim(arguments=("--filter", "errno"))
-        report = self.assert_ran(lib.run_tool("stats", "--json", victim.pid))
+        report = self.assert_ran(lib.run_tool("stats", "--full", "--json", victim.pid))
         self.assertIn("jemalloc", json.loads(report.text))
         self.assertIn("RSS", self.assert_ran(lib.run_tool("stats", victim.pid)).text)
         self.assert_unharmed(victim)
@@ -153,8 +160,8 @@ class Stats(allocators.TestCase):
         for words in (("--chatty",), ("--chatty", "--filter")):
             with self.subTest(words=words):
                 allocator = self.allocator("5.3.0", words=words)
-                for word in ("--json", "--full") * 10:
-                    self.assertGreater(len(self.stats(allocator, word, "-q").out), 10000)
+                for form in (("--full", "--json"), ("--full",)) * 10:
+                    self.assertGreater(len(self.stats(allocator, *form, "-q").out), 10000)
                 allocator.stop()
                 lines = allocator.said().split("\n")[:-1]
                 self.assertEqual(lines, [str(i) for i in range(len(lines))])
@@ -167,12 +174,12 @@ class Stats(allocators.TestCase):
                 words = ("--threads", 1, "--filter")
                 allocator = self.allocator(version, words=words)
                 if slow:
-                    result = lib.run_tool("stats", "--json", allocator.pid)
+                    result = lib.run_tool("stats", "--full", "--json", allocator.pid)
                     self.assert_failed(result, lib.REFUSED, "pieces", version)
                     self.assertIn("RSS", self.stats(allocator).text)
                 # Each stop waits for a CPU if there are too few.
                 report = self.assert_ran(lib.run_tool(
-                    "stats", allocator.pid, "--json", "--allow-slow", "--timeout", "160s",
+                    "stats", allocator.pid, "--full", "--json", "--allow-slow", "--timeout", "160s",
                     timeout=170))
                 self.assertIn("jemalloc", json.loads(report.text))
                 self.assert_well(allocator)
@@ -182,10 +189,10 @@ class Stats(allocators.TestCase):
         for link in allocators.LINKS:
             with self.subTest(link=link):
                 allocator = self.allocator("5.3.0", link, words=("--filter",))
-                self.stats(allocator, "--json")
+                self.report(allocator)
                 allocator.ask("message")
-                for word in ("--json", "--full"):
-                    result = lib.run_tool("stats", allocator.pid, word)
+                for form in (("--full", "--json"), ("--full",)):
+                    result = lib.run_tool("stats", allocator.pid, *form)
                     self.assert_failed(result, lib.REFUSED, "malloc_message")
                 self.assertIn("RSS", self.stats(allocator).text)
                 self.assert_well(allocator)
@@ -226,13 +233,13 @@ class Stats(allocators.TestCase):
             self.assertEqual((done.returncode, done.stdout, done.stderr), (0, b"", b""))
 
     def test_forms_exclude_each_other(self):
-        for words in (("--json", "--full"), ("--full", "--prometheus")):
+        for words in (("--json", "--prometheus"), ("--full", "--prometheus"), ("--call", "--no-call")):
             self.assert_failed(lib.run_tool("stats", os.getpid(), *words), lib.USAGE)
 
     def test_dry_run(self):
         victim = self.victim()
         before = lib.snapshot(victim.pid)
-        text = self.assert_ran(lib.run_tool("stats", "--dry-run", victim.pid)).text
+        text = self.assert_ran(lib.run_tool("stats", "--dry-run", "--call", victim.pid)).text
         self.assertIn("malloc_stats_print", text)
         self.assertEqual(lib.snapshot_differences(victim.pid, before), [])
 

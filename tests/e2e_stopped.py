@@ -94,7 +94,7 @@ class DuringHold(TestCase):
         self.assertEqual(out.decode().strip(), self.file("profile"))
 
     def test_report(self):
-        out = self.stop_in_call(signal.SIGTSTP, "stats", "--json")
+        out = self.stop_in_call(signal.SIGTSTP, "stats", "--full", "--json")
         self.assertEqual(json.loads(out), {"jemalloc": {}})
 
     def test_record(self):

@@ -24,7 +24,7 @@ class Stopper(lib.TestCase):
 
     def verbs(self, victim):
         sink = os.path.join(victim.directory, "stream")
-        return (["stats"], ["on", "--call"], ["dump"], ["mallctl", "epoch=1"], ["purge"],
+        return (["stats", "--call"], ["on", "--call"], ["dump"], ["mallctl", "epoch=1"], ["purge"],
                 ["dump", "--call", "--force", "-o", sink], ["reset"], ["off", "--call"])
 
     def calls(self, mode, *options, tool=None):

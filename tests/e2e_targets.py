@@ -199,7 +199,7 @@ class Targets(lib.TestCase):
             result = self.assert_ran(
                 lib.run_tool(words[0], "--json", "-q", "-n", name, "--all", *words[1:]))
             self.assertEqual((pids_of(result), result.err), (both, ""))
-        result = self.assert_ran(lib.run_tool("stats", "--json", "-n", name, "--all"))
+        result = self.assert_ran(lib.run_tool("stats", "--full", "--json", "-n", name, "--all"))
         self.assertIn("version", documents(result)[0]["stats"]["jemalloc"])
         result = self.assert_ran(lib.run_tool("stats", "--full", "-q", "-n", name, "--all"))
         heads = [line for line in result.text.splitlines() if line.startswith("sleep[")]

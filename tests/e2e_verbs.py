@@ -276,7 +276,7 @@ class Verbs(lib.TestCase):
         plain = self.assert_ran(lib.run_tool("on", "-vv", "--call", victim.pid))
         self.assertIn(wrote_code, plain.err)
         for words in (("off", "--call"), ("on", "--call"), ("dump",),
-                      ("dump", "-o", "/dev/null", "--call"), ("stats",)):
+                      ("dump", "-o", "/dev/null", "--call"), ("stats", "--call")):
             result = lib.run_tool(*words, "-vv", victim.pid, tool=lib.REFUSED_TOOL)
             self.assertNotIn(wrote_code, self.assert_ran(result).err)
         self.assertIs(self.active(victim), True)

@@ -140,7 +140,7 @@ class TestCase(lib.TestCase):
                 result = self.assert_ran(lib.run_tool("dump", "--call", "-o", "-", process.pid))
                 self.assertRegex(result.out[:64], rb"^heap_v2/\d+\n")
                 if stats:
-                    report = self.assert_ran(lib.run_tool("stats", "--json", process.pid)).text
+                    report = self.assert_ran(lib.run_tool("stats", "--full", "--json", process.pid)).text
                     self.assertIs(json.loads(report)["jemalloc"]["config"]["prof"], True)
                 self.assertEqual(lib.tracer_of(process.pid), 0)
                 self.wake(process, where)

@@ -200,7 +200,7 @@ static void print_interval(const struct bins_looks *looks, FILE *out)
     char time[UNITS_TEXT];
 
     if (looks->memory)
-        fprintf(out, "requests/s: not known without a call; leave out --no-call\n");
+        fprintf(out, "requests/s: not known without a call; use --call\n");
     if (!looks->interval_ns)
         return;
     units_duration(looks->interval_ns, time);

@@ -3,11 +3,11 @@
 #include "base/util.h"
 #include "cli/message.h"
 #include "cli/output/stack_json.h"
-#include "cli/output/usage.h"
 #include "cli/output/wrap.h"
 #include "profile/stack_text.h"
 #include "profile/views/call_label.h"
 #include "profile/views/place_text.h"
+#include "run/account.h"
 #include "run/faults.h"
 
 #include <math.h>
@@ -83,32 +83,32 @@ static void add_sums(struct parts *parts)
                                   add_saturating(parts->pages, parts->bytes[PART_PINNED]));
 }
 
-/* The rows of stats, two of them divided: the free space in slabs, and lazily freed pages. */
+/* The parts of stats, two of them divided: the free space in slabs, and lazily freed pages. */
 static void make_parts(const struct frag_view *view, struct parts *parts)
 {
     const struct frag *frag = view->frag;
-    struct usage usage = {.gauges = &frag->bins.gauges, .process = frag->process};
-    struct usage_row rows[USAGE_ROWS];
-    int64_t lazy;
+    const struct stats_gauges *gauges = &frag->bins.gauges;
+    const struct account account = {.source = ACCOUNT_CALL,
+                                    .counted = {.gauges = *gauges, .known = ~0u}};
+    const struct account_sum sum = account_sum_up(&account);
+    const uint64_t *bytes = sum.bytes;
+    int64_t other, lazy = limited(frag->process.lazy_free);
 
     memset(parts, 0, sizeof *parts);
-    parts->has_rss = usage.process.rss > 0;
-    if (!parts->has_rss)
-        usage.process.rss = usage.gauges->resident;
-    parts->resident = usage.process.rss;
-    usage_rows(&usage, rows);
-    lazy = limited(usage.process.lazy_free);
-    if (lazy > rows[USAGE_OTHER].bytes)
-        lazy = rows[USAGE_OTHER].bytes > 0 ? rows[USAGE_OTHER].bytes : 0;
+    parts->has_rss = frag->process.rss > 0;
+    parts->resident = parts->has_rss ? frag->process.rss : gauges->resident;
+    other = (int64_t)(parts->resident - gauges->resident);
+    if (lazy > other)
+        lazy = other > 0 ? other : 0;
     parts->has_lazy = parts->has_rss && frag->source != USAGE_STATUS;
     parts->bytes[PART_SLABS] = limited(view->waste->bytes);
     parts->bytes[PART_PADDING] =
-        add_saturating(rows[USAGE_FRAGMENTATION].bytes, -parts->bytes[PART_SLABS]);
-    parts->bytes[PART_DIRTY] = rows[USAGE_DIRTY].bytes;
+        add_saturating(limited(bytes[ACCOUNT_BETWEEN]), -parts->bytes[PART_SLABS]);
+    parts->bytes[PART_DIRTY] = limited(bytes[ACCOUNT_PAGES]);
     parts->bytes[PART_MUZZY] = lazy;
-    parts->bytes[PART_PINNED] = rows[USAGE_PINNED].bytes;
-    parts->bytes[PART_METADATA] = rows[USAGE_METADATA].bytes;
-    parts->bytes[PART_OTHER] = add_saturating(rows[USAGE_OTHER].bytes, -lazy);
+    parts->bytes[PART_PINNED] = limited(bytes[ACCOUNT_PINNED]);
+    parts->bytes[PART_METADATA] = limited(bytes[ACCOUNT_OWN]);
+    parts->bytes[PART_OTHER] = add_saturating(other, -lazy);
     add_sums(parts);
 }
 

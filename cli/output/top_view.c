@@ -1,7 +1,7 @@
 #include "cli/output/top_view.h"
 #include "base/units.h"
 #include "cli/output/columns.h"
-#include "cli/output/usage_aged.h"
+#include "cli/output/usage.h"
 #include "profile/names/short_name.h"
 
 #include <math.h>
@@ -281,7 +281,8 @@ static void write_gauges_age(struct layout *view)
 static void write_gauges(struct layout *view)
 {
     static const enum gauge left[] = {GAUGE_RSS, GAUGE_ALLOCATED, GAUGE_ACTIVE, GAUGE_RESIDENT},
-                            right[] = {GAUGE_METADATA, GAUGE_MAPPED, GAUGE_RETAINED};
+                            right[] = {GAUGE_METADATA, GAUGE_MAPPED, GAUGE_RETAINED,
+                                       GAUGE_SAMPLING};
     bool two = view->columns >= 2 * CELL;
     size_t count = view->model->has_stats ? two ? ARRAY_LEN(left) : GAUGE_COUNT : 1;
     size_t lines = gauge_lines(view, count);

@@ -5,103 +5,261 @@
 #include <inttypes.h>
 #include <string.h>
 
-/* The counts are not read at the same instant: a difference, exact modulo 2^64, can be negative. */
-static int64_t difference(uint64_t a, uint64_t b)
-{
-    return (int64_t)(a - b);
-}
+enum { AGE_TEXT = UNITS_TEXT + 8, WHEN_TEXT = 48 };
 
-void usage_rows(const struct usage *usage, struct usage_row rows[USAGE_ROWS])
+enum field_kind {
+    FIELD_PART,   /* of the RSS and what is absent: it has a share */
+    FIELD_RSS,    /* their sum, but for what is absent */
+    FIELD_ABSENT, /* has a line of its own in the table */
+    FIELD_KERNEL,
+    FIELD_GAUGE, /* of jemalloc */
+};
+
+struct usage_field {
+    enum field_kind kind;
+    const char *name; /* in the table; NULL: not there */
+    const char *member, *metric, *meaning, *help;
+    bool known, aged, wanted; /* wanted: unknown it is shown as ? */
+    uint64_t bytes;
+};
+
+enum { KERNEL_FIELDS = 4, FIELDS = ACCOUNT_PARTS + KERNEL_FIELDS + CTL_GAUGES + 1 };
+
+/* ---- the fields ---- */
+
+static void fill_parts(const struct account *account, struct usage_field fields[ACCOUNT_PARTS])
 {
-    static const struct usage_row all[USAGE_ROWS] = {
-        {"allocated", "in use by the program", "allocated", "In use by the program.", 0},
-        {"fragmentation", "free space in pages that contain allocations (active - allocated)",
-         "fragmentation", "Free space in pages that contain allocations.", 0},
-        {"dirty pages", "free pages not yet returned to the kernel (resident - active - metadata)",
-         "dirty", "Free pages not yet returned to the kernel.", 0},
-        {"metadata", "jemalloc's own data structures that are in memory", "metadata_resident",
-         "Data structures of jemalloc itself that are in memory.", 0},
-        {"pinned", "free pages that extent hooks have pinned: no purge returns them", "pinned",
-         "Free pages that are pinned (stats.pinned).", 0},
-        {"other", "outside jemalloc: code, stacks, files, other allocators (RSS - resident)",
-         "other", "RSS outside jemalloc; negative: counted by jemalloc, but not in memory.", 0},
+    static const struct usage_field all[ACCOUNT_PARTS] = {
+        [ACCOUNT_IN_USE] = {FIELD_PART, "in use", "in_use", "in_use", "by the program",
+                            "In use by the program.", .wanted = true},
+        [ACCOUNT_SAMPLING] = {FIELD_PART, "sampling", "sampling", "sampling",
+                              "what sampling adds: a sampled object takes pages of its own",
+                              "What sampled objects take above their size class."},
+        [ACCOUNT_BETWEEN] = {FIELD_PART, "between", "between", "between",
+                             "free space between objects, in pages that hold some",
+                             "Free space between objects, in pages that hold some.",
+                             .wanted = true},
+        [ACCOUNT_PAGES] = {FIELD_PART, "free pages", "free_pages", "free_pages",
+                           "free pages that are not yet returned to the kernel",
+                           "Free pages that are not yet returned to the kernel.", .wanted = true},
+        [ACCOUNT_PINNED] = {FIELD_PART, "pinned", "pinned", "pinned",
+                            "free pages that extent hooks have pinned: no purge returns them",
+                            "Free pages that are pinned (stats.pinned)."},
+        [ACCOUNT_OWN] = {FIELD_PART, "own data", "own_data", "own_data", "of jemalloc itself",
+                         "Data structures of jemalloc itself that are in memory.", .wanted = true},
+        [ACCOUNT_OUTSIDE] = {FIELD_PART, "outside", "outside", "outside",
+                             "outside jemalloc: code, stacks, files, other allocators",
+                             "RSS outside jemalloc.", .wanted = true},
     };
-    const struct stats_gauges *gauges = usage->gauges;
+    const struct account_sum sum = account_sum_up(account);
+    const bool aged = account->aged >> CTL_RESIDENT & 1;
 
-    memcpy(rows, all, sizeof all);
-    rows[USAGE_ALLOCATED].bytes = (int64_t)gauges->allocated;
-    rows[USAGE_FRAGMENTATION].bytes = difference(gauges->active, gauges->allocated);
-    rows[USAGE_DIRTY].bytes =
-        difference(gauges->resident, gauges->active + gauges->metadata + gauges->pinned);
-    /* Some metadata is only reserved, and some is in active pages (base.c, arena.c). */
-    if (rows[USAGE_DIRTY].bytes < 0)
-        rows[USAGE_DIRTY].bytes = 0;
-    rows[USAGE_METADATA].bytes = difference(
-        gauges->resident, gauges->active + gauges->pinned + (uint64_t)rows[USAGE_DIRTY].bytes);
-    rows[USAGE_PINNED].bytes = (int64_t)gauges->pinned;
-    if (!gauges->has_pinned)
-        rows[USAGE_PINNED].name = NULL;
-    else
-        rows[USAGE_DIRTY].meaning =
-            "free pages not yet returned to the kernel (resident - active - "
-            "metadata - pinned)";
-    rows[USAGE_OTHER].bytes = difference(usage->process.rss, gauges->resident);
-    if (rows[USAGE_OTHER].bytes < 0)
-        rows[USAGE_OTHER].meaning =
-            "counted by jemalloc, but never touched or swapped out (RSS - resident)";
+    memcpy(fields, all, sizeof all);
+    for (size_t i = 0; i < ACCOUNT_PARTS; i++) {
+        fields[i].known = sum.known[i];
+        fields[i].bytes = sum.bytes[i];
+        fields[i].aged = i == ACCOUNT_IN_USE ? account->aged >> CTL_ALLOCATED & 1 : aged;
+    }
+    if (!account->has_process)
+        fields[ACCOUNT_OUTSIDE].wanted = false;
+    if (!sum.known[ACCOUNT_SAMPLING])
+        fields[ACCOUNT_IN_USE].meaning = "by the program, and what sampling may add to it";
 }
 
-const char *usage_resident_meaning(const struct stats_gauges *gauges)
+static void fill_kernel(const struct account *account, struct usage_field fields[KERNEL_FIELDS])
+{
+    static const char *const sources[] = {
+        [USAGE_ROLLUP] = "in memory, as counted by the kernel (smaps_rollup)",
+        [USAGE_SMAPS] = "in memory, as counted by the kernel (smaps)",
+        [USAGE_STATUS] = "in memory, as counted by the kernel (status)"};
+    const struct proc_usage *process = &account->process;
+    const struct account_sum sum = account_sum_up(account);
+    const bool known = account->has_process;
+    const struct usage_field all[KERNEL_FIELDS] = {
+        {FIELD_RSS, "RSS", "rss", "process_resident", sources[account->rss_source],
+         "Memory of the whole process (RSS).", .known = known, .bytes = process->rss},
+        {FIELD_ABSENT, NULL, "absent", "absent", NULL,
+         "Counted by jemalloc, but not in memory: never touched, or swapped out.",
+         .known = sum.has_rss, .bytes = sum.absent},
+        {FIELD_KERNEL, "lazy free", "lazy_free", "process_lazy_free",
+         "part of the RSS: muzzy pages, which the kernel reclaims when it needs memory",
+         "Part of the RSS that the kernel may reclaim.",
+         .known = known && account->rss_source != USAGE_STATUS, .bytes = process->lazy_free},
+        {FIELD_KERNEL, "swapped", "swap", "process_swap", "not in the RSS",
+         "Memory of the process that is swapped out.", .known = known, .bytes = process->swap},
+    };
+
+    memcpy(fields, all, sizeof all);
+}
+
+static const char *resident_meaning(const struct stats_gauges *gauges)
 {
     return gauges->has_pinned ? "active, dirty, metadata and pinned pages, an upper bound"
                               : "active, dirty and metadata pages, an upper bound";
 }
 
-static void print_part(const struct usage *usage, const char *name, int64_t bytes,
-                       const char *meaning, FILE *out)
+/* The names of the program for them; allocated is the same as in use. */
+static void fill_gauges(const struct account *account, struct usage_field fields[CTL_GAUGES])
 {
-    uint64_t rss = usage->process.rss;
-    char text[UNITS_TEXT], share[16];
+    const struct stats_gauges *gauges = &account->counted.gauges;
+    const struct usage_field all[CTL_GAUGES] = {
+        [CTL_ALLOCATED] = {FIELD_GAUGE, NULL, "stats_allocated", "stats_allocated", NULL,
+                           "What jemalloc counts as allocated, with what sampling adds "
+                           "(stats.allocated).",
+                           .bytes = gauges->allocated},
+        [CTL_ACTIVE] = {FIELD_GAUGE, "active", "stats_active", "active",
+                        "pages that contain allocations",
+                        "Pages that contain allocations (stats.active).", .bytes = gauges->active},
+        [CTL_METADATA] = {FIELD_GAUGE, NULL, "stats_metadata", "metadata", NULL,
+                          "Data structures of jemalloc itself (stats.metadata).",
+                          .bytes = gauges->metadata},
+        [CTL_RESIDENT] = {FIELD_GAUGE, "resident", "stats_resident", "resident",
+                          resident_meaning(gauges),
+                          "Active, dirty, metadata and pinned pages (stats.resident).",
+                          .bytes = gauges->resident},
+        [CTL_MAPPED] = {FIELD_GAUGE, "mapped", "stats_mapped", "mapped",
+                        "address space of active extents",
+                        "Address space of active extents (stats.mapped).", .bytes = gauges->mapped},
+        [CTL_RETAINED] = {FIELD_GAUGE, "retained", "stats_retained", "retained",
+                          "address space kept for later use, without memory",
+                          "Address space kept for later use (stats.retained).",
+                          .bytes = gauges->retained},
+    };
 
-    snprintf(share, sizeof share, "%.1f %%", rss ? 100.0 * (double)bytes / (double)rss : 0);
-    fprintf(out, "  %-13s %12s %9s  %s\n", name, units_bytes((double)bytes, text), share, meaning);
+    memcpy(fields, all, sizeof all);
+    for (unsigned i = 0; i < CTL_PINNED; i++) {
+        fields[i].known = counted_has(&account->counted, i);
+        fields[i].aged = account->aged >> i & 1;
+        fields[i].wanted = i != CTL_RETAINED || !account->counted.known;
+    }
 }
 
-static void print_count(const char *name, uint64_t bytes, const char *meaning, FILE *out)
+static void fill_fields(const struct account *account, struct usage_field fields[FIELDS])
 {
-    char text[UNITS_TEXT];
+    struct usage_field *allocated = fields + FIELDS - 1;
 
-    fprintf(out, "  %-13s %12s %9s  %s\n", name, units_bytes((double)bytes, text), "", meaning);
+    fill_parts(account, fields);
+    fill_kernel(account, fields + ACCOUNT_PARTS);
+    fill_gauges(account, fields + ACCOUNT_PARTS + KERNEL_FIELDS);
+    *allocated = fields[ACCOUNT_IN_USE];
+    allocated->name = allocated->member = NULL;
+    allocated->metric = "allocated";
+    allocated->help = "The same as jemalloc_in_use_bytes.";
+}
+
+/* ---- the table ---- */
+
+static const char *age_text(const struct gauges_reading *reading, char out[AGE_TEXT])
+{
+    char age[UNITS_TEXT];
+
+    units_duration(reading->age_ns, age);
+    if (!gauges_known(reading) || reading->aged == AGE_UNKNOWN)
+        snprintf(out, AGE_TEXT, "?");
+    else
+        snprintf(out, AGE_TEXT, "%s%s ago", reading->aged == AGE_AT_MOST ? "< " : "", age);
+    return out;
+}
+
+static const char *why_unknown(enum gauges_state state)
+{
+    static const char *const reasons[] = {
+        [GAUGES_NOT_FOUND] = ("not found: jemalloc was built without statistics, or its code has "
+                              "an unknown form"),
+        [GAUGES_UNPROVEN] = "not known: the values in memory could not be proven",
+        [GAUGES_UNREADABLE] = "not known: their memory could not be read",
+        [GAUGES_NEVER] = "not known: nothing has asked jemalloc for its counts yet",
+    };
+
+    return reasons[state];
+}
+
+const char *usage_aged_text(const struct gauges_reading *reading, char *out, size_t size)
+{
+    char age[AGE_TEXT], epoch[32] = "";
+
+    if (!gauges_known(reading)) {
+        snprintf(out, size, "%s", why_unknown(reading->state));
+        return out;
+    }
+    if (reading->has_epoch)
+        snprintf(epoch, sizeof epoch, " (epoch %" PRIu64 ")", reading->epoch);
+    age_text(reading, age);
+    snprintf(out, size, "as of the last write of epoch%s%s%s", epoch,
+             reading->aged == AGE_UNKNOWN ? "; its time is unknown" : ", ",
+             reading->aged == AGE_UNKNOWN ? "" : age);
+    return out;
+}
+
+/* The moment of a value, or the share of a part where all are of one moment. */
+static const char *when_text(const struct usage *usage, const struct usage_field *field,
+                             char out[WHEN_TEXT])
+{
+    const struct account *account = usage->account;
+    uint64_t whole = account_sum_up(account).whole;
+
+    out[0] = '\0';
+    if (!field->known)
+        snprintf(out, WHEN_TEXT, "?");
+    else if (field->aged)
+        age_text(&account->reading, out);
+    else if (!account_is_whole(account))
+        snprintf(out, WHEN_TEXT, "%s", account->has_process ? "now" : "");
+    else if (whole && (field->kind == FIELD_PART || field->kind == FIELD_RSS))
+        snprintf(out, WHEN_TEXT, "%.1f %%", 100.0 * (double)field->bytes / (double)whole);
+    return out;
+}
+
+static void print_field(const struct usage *usage, const struct usage_field *field, FILE *out)
+{
+    int width = account_is_whole(usage->account) ? 9 : 14;
+    char bytes[UNITS_TEXT], when[WHEN_TEXT];
+
+    fprintf(out, "  %-13s %12s %*s  %s\n", field->name,
+            field->known ? units_bytes((double)field->bytes, bytes) : "?", width,
+            when_text(usage, field, when), field->meaning);
+}
+
+static void print_absent(const struct usage_field *field, FILE *out)
+{
+    char bytes[UNITS_TEXT];
+
+    fprintf(out, "  %s of these are not in memory: never touched, or swapped out\n",
+            units_bytes((double)field->bytes, bytes));
+}
+
+/* Says where the counts are from. */
+static void print_count_source(const struct account *account, FILE *out)
+{
+    char text[USAGE_AGED_TEXT];
+
+    if (account->source == ACCOUNT_CALL)
+        fputs("counts: by jemalloc itself, in a call\n", out);
+    else if (account->source == ACCOUNT_RECORDS)
+        fputs("counts: from jemalloc's records, without a call\n", out);
+    if (!account->has_reading || account_is_whole(account))
+        return;
+    fprintf(out, "gauges: %s\n", usage_aged_text(&account->reading, text, sizeof text));
+    if (account->reading.state == GAUGES_COLLECTING)
+        fputs("gauges: a write of epoch has begun after it, and has not ended\n", out);
 }
 
 void usage_print_table(const struct usage *usage, FILE *out)
 {
-    static const char *const sources[] = {
-        [USAGE_ROLLUP] = "smaps_rollup", [USAGE_SMAPS] = "smaps", [USAGE_STATUS] = "status"};
-    const struct stats_gauges *gauges = usage->gauges;
-    struct usage_row rows[USAGE_ROWS];
-    char name[64], version[VERSION_TEXT_MAX], meaning[96];
+    const char *known = usage->account->build.text;
+    struct usage_field fields[FIELDS];
+    char name[64], version[VERSION_TEXT_MAX];
 
-    usage_rows(usage, rows);
-    fprintf(out, "%s[%d] jemalloc %s\n", message_clean(usage->name, name, sizeof name), usage->pid,
-            message_clean(usage->build->text, version, sizeof version));
-    for (size_t i = 0; i < USAGE_ROWS; i++)
-        if (rows[i].name)
-            print_part(usage, rows[i].name, rows[i].bytes, rows[i].meaning, out);
-    snprintf(meaning, sizeof meaning, "in memory, as counted by the kernel (%s)",
-             sources[usage->source]);
-    print_part(usage, "RSS", (int64_t)usage->process.rss, meaning, out);
-    if (usage->process.lazy_free)
-        print_count("lazy free", usage->process.lazy_free,
-                    "part of the RSS: muzzy pages, which the kernel reclaims when it needs memory",
-                    out);
-    print_count("swapped", usage->process.swap, "not in the RSS", out);
-    print_count("active", gauges->active, "pages that contain allocations", out);
-    print_count("resident", gauges->resident, usage_resident_meaning(gauges), out);
-    print_count("mapped", gauges->mapped, "address space of active extents", out);
-    if (gauges->has_retained)
-        print_count("retained", gauges->retained,
-                    "address space kept for later use, without memory", out);
+    fill_fields(usage->account, fields);
+    fprintf(out, "%s[%d]%s jemalloc %s\n", message_clean(usage->name, name, sizeof name),
+            usage->pid, usage->origin ? usage->origin : "",
+            *known ? message_clean(known, version, sizeof version) : "?");
+    for (const struct usage_field *field = fields; field < fields + FIELDS; field++)
+        if (field->kind == FIELD_ABSENT && field->known && field->bytes)
+            print_absent(field, out);
+        else if (field->name && (field->known ? field->bytes > 0 : field->wanted))
+            print_field(usage, field, out);
+    print_count_source(usage->account, out);
 }
 
 /* ---- Prometheus ---- */
@@ -123,44 +281,107 @@ void usage_begin_labels(int pid, const char *name, FILE *out)
     fputc('"', out);
 }
 
-void usage_print_labels(const struct usage *usage, FILE *out)
+/* Prints the head of a metric, up to its value. */
+static void begin_metric(const struct usage *usage, const char *name, const char *unit,
+                         const char *type, const char *help, FILE *out)
 {
+    fprintf(out, "# HELP jemalloc_%s%s %s\n# TYPE jemalloc_%s%s %s\njemalloc_%s%s", name, unit,
+            help, name, unit, type, name, unit);
     usage_begin_labels(usage->pid, usage->name, out);
-    fputc('}', out);
+    fputs("} ", out);
 }
 
-void usage_print_metric(const struct usage *usage, const char *name, const char *help,
-                        int64_t value, FILE *out)
+static void print_age(const struct usage *usage, const struct gauges_reading *reading, FILE *out)
 {
-    fprintf(out, "# HELP jemalloc_%s_bytes %s\n# TYPE jemalloc_%s_bytes gauge\n", name, help, name);
-    fprintf(out, "jemalloc_%s_bytes", name);
-    usage_print_labels(usage, out);
-    fprintf(out, " %" PRId64 "\n", value);
+    double seconds = (double)reading->age_ns / 1e9;
+
+    if (reading->aged == AGE_KNOWN) {
+        begin_metric(usage, "gauges_age", "_seconds", "gauge",
+                     "Time since jemalloc collected its gauges.", out);
+        fprintf(out, "%.9g\n", seconds);
+    } else if (reading->aged == AGE_AT_MOST) {
+        begin_metric(usage, "gauges_age_limit", "_seconds", "gauge",
+                     "Upper limit of the time since jemalloc collected its gauges.", out);
+        fprintf(out, "%.9g\n", seconds);
+    }
+    if (reading->has_epoch) {
+        begin_metric(usage, "epoch", "_total", "counter",
+                     "Collections of the gauges since the process started.", out);
+        fprintf(out, "%" PRIu64 "\n", reading->epoch);
+    }
 }
 
 void usage_print_metrics(const struct usage *usage, FILE *out)
 {
-    const struct stats_gauges *gauges = usage->gauges;
-    struct usage_row rows[USAGE_ROWS];
+    struct usage_field fields[FIELDS];
 
-    usage_rows(usage, rows);
-    for (size_t i = 0; i < USAGE_ROWS; i++)
-        if (rows[i].name)
-            usage_print_metric(usage, rows[i].metric, rows[i].help, rows[i].bytes, out);
-    usage_print_metric(usage, "active", "Pages that contain allocations (stats.active).",
-                       (int64_t)gauges->active, out);
-    usage_print_metric(usage, "resident",
-                       "Active, dirty, metadata and pinned pages (stats.resident).",
-                       (int64_t)gauges->resident, out);
-    usage_print_metric(usage, "metadata", "Data structures of jemalloc itself (stats.metadata).",
-                       (int64_t)gauges->metadata, out);
-    usage_print_metric(usage, "mapped", "Address space of active extents (stats.mapped).",
-                       (int64_t)gauges->mapped, out);
-    if (gauges->has_retained)
-        usage_print_metric(usage, "retained", "Address space kept for later use (stats.retained).",
-                           (int64_t)gauges->retained, out);
-    usage_print_metric(usage, "process_resident", "Memory of the whole process (RSS).",
-                       (int64_t)usage->process.rss, out);
-    usage_print_metric(usage, "process_swap", "Memory of the process that is swapped out.",
-                       (int64_t)usage->process.swap, out);
+    fill_fields(usage->account, fields);
+    for (const struct usage_field *field = fields; field < fields + FIELDS; field++)
+        if (field->known && field->metric) {
+            begin_metric(usage, field->metric, "_bytes", "gauge", field->help, out);
+            fprintf(out, "%" PRIu64 "\n", field->bytes);
+        }
+    if (usage->account->aged)
+        print_age(usage, &usage->account->reading, out);
+}
+
+/* ---- JSON ---- */
+
+static void json_number_if(struct json *json, const char *name, bool known, uint64_t value)
+{
+    if (known)
+        json_number(json, name, value);
+    else
+        json_null(json, name);
+}
+
+static void reading_json(const struct account *account, struct json *json)
+{
+    static const char *const states[] = {
+        [GAUGES_NOT_FOUND] = "not_found",   [GAUGES_UNPROVEN] = "unproven",
+        [GAUGES_UNREADABLE] = "unreadable", [GAUGES_NEVER] = "never_collected",
+        [GAUGES_COLLECTING] = "collecting", [GAUGES_KNOWN] = "known"};
+    const struct gauges_reading *reading = &account->reading;
+    const struct stats_gauges *gauges = &reading->gauges;
+    const bool known = gauges_known(reading);
+
+    if (!account->has_reading) {
+        json_null(json, "gauges");
+        return;
+    }
+    json_object_begin(json, "gauges");
+    json_text(json, "state", states[reading->state]);
+    json_number_if(json, "epoch", reading->has_epoch, reading->epoch);
+    json_number_if(json, "age_ns", reading->aged == AGE_KNOWN, reading->age_ns);
+    json_number_if(json, "age_limit_ns", reading->aged != AGE_UNKNOWN, reading->age_ns);
+    json_number_if(json, "allocated", known, gauges->allocated);
+    json_number_if(json, "active", known, gauges->active);
+    json_number_if(json, "metadata", known, gauges->metadata);
+    json_number_if(json, "resident", known, gauges->resident);
+    json_number_if(json, "mapped", known, gauges->mapped);
+    json_number_if(json, "retained", known && gauges->has_retained, gauges->retained);
+    json_object_end(json);
+}
+
+void usage_json(const struct usage *usage, struct json *json)
+{
+    static const char *const sources[] = {[ACCOUNT_RECORDS] = "records",
+                                          [ACCOUNT_CALL] = "call",
+                                          [ACCOUNT_AGED] = "aged",
+                                          [ACCOUNT_NONE] = ""};
+    const struct account *account = usage->account;
+    struct usage_field fields[FIELDS];
+
+    fill_fields(account, fields);
+    json_text_or_null(json, "version", account->build.text);
+    json_text_or_null(json, "source", sources[account->source]);
+    for (const struct usage_field *field = fields; field < fields + FIELDS; field++)
+        if (field->member)
+            json_number_if(json, field->member, field->known, field->bytes);
+    json_list_begin(json, "aged");
+    for (const struct usage_field *field = fields; field < fields + FIELDS; field++)
+        if (field->member && field->known && field->aged)
+            json_item_text(json, field->member);
+    json_list_end(json);
+    reading_json(account, json);
 }

@@ -86,7 +86,7 @@ static fault_code print_bins(const struct job *job, const struct bins_verb *verb
     return FAULT_NONE;
 }
 
-static fault_code perform_bins(struct job *job, void *ctx, struct fault *fault)
+static fault_code perform_bins(struct job *job, const struct bins_verb *verb, struct fault *fault)
 {
     const struct bins_look_request request = {.each = job->options->arenas,
                                               .wait_ns = job->options->duration_ns};
@@ -97,44 +97,67 @@ static fault_code perform_bins(struct job *job, void *ctx, struct fault *fault)
         return job_describe(job, verb_stats.calls, fault);
     rc = bins_look(&looks, job->attachment, &request, fault);
     if (rc == FAULT_NONE)
-        rc = print_bins(job, ctx, &looks, fault);
+        rc = print_bins(job, verb, &looks, fault);
     bins_looks_free(&looks);
     return rc;
 }
 
-/* Works on a process that is stopped, frozen or traced, too. */
-static int bins_no_call(const struct options *options, pid_t pid, const struct bins_verb *verb)
+/* The records have no requests and no arenas. */
+static bool asks_for_records(const struct bins_verb *verb, const struct attachment *attachment,
+                             const struct options *options)
 {
-    struct attachment attachment;
-    struct attach_request request;
-    struct bins_looks looks = {.memory = true};
-    struct job job;
-    struct fault fault;
-    fault_code rc;
-    int code;
+    return attachment->request.way != WAY_CALL && !options->arenas && !options->duration_ns &&
+           verb->order != BINS_BY_REQUESTS;
+}
 
-    job_init(&job, &attachment, options, "read the size classes of process");
-    request = job_request(&job, pid);
-    rc = attachment_find(&attachment, &request, &fault);
+/* Works on a process that is stopped, frozen or traced, too. */
+static fault_code perform_records(struct job *job, const struct bins_verb *verb,
+                                  struct fault *fault)
+{
+    struct attachment *attachment = job->attachment;
+    struct bins_looks looks;
+    fault_code rc = bins_look_memory(&looks, attachment, fault);
+
     if (rc == FAULT_NONE)
-        rc = bins_look_memory(&looks, &attachment, &fault);
-    if (rc == FAULT_NONE)
-        rc = target_check(&attachment.target, &fault);
-    if (rc == FAULT_NONE)
-        rc = print_bins(&job, verb, &looks, &fault);
-    code = job_finish(&job, rc, &fault);
+        rc = target_check(&attachment->target, fault);
+    if (rc == FAULT_NONE && job->options->dry_run)
+        rc = job_describe_memory(job, "the size classes can be read from the memory of the "
+                                      "process");
+    else if (rc == FAULT_NONE)
+        rc = print_bins(job, verb, &looks, fault);
     bins_looks_free(&looks);
-    return code;
+    return rc;
+}
+
+static fault_code perform_either(struct job *job, const struct bins_verb *verb, struct fault *fault)
+{
+    struct attachment *attachment = job->attachment;
+
+    if (asks_for_records(verb, attachment, job->options)) {
+        fault_code rc = perform_records(job, verb, fault);
+        if (rc != FAULT_OBJECTS_UNREADABLE || attachment->request.way == WAY_MEMORY)
+            return rc;
+        attachment_note(attachment, &(struct run_note){.kind = NOTE_UNREADABLE, .fault = fault});
+    }
+    fault_code rc = attachment_prepare(attachment, fault);
+    return rc == FAULT_NONE ? perform_bins(job, verb, fault) : rc;
 }
 
 int bins_main(const struct options *options, pid_t pid)
 {
-    struct bins_verb verb;
+    struct bins_verb verb = {.order = BINS_BY_LIVE};
+    struct attachment attachment;
+    struct attach_request request;
+    struct job job;
+    struct fault fault;
 
     if (!set_rows_of_bins(&verb, options->report.rows) ||
         !set_bins_order(&verb, options->report.sort))
         return EXIT_USAGE;
-    if (options->no_call)
-        return bins_no_call(options, pid, &verb);
-    return job_run(options, pid, "read the size classes of process", perform_bins, &verb);
+    job_init(&job, &attachment, options, "read the size classes of process");
+    request = job_request(&job, pid);
+    fault_code rc = attachment_find(&attachment, &request, &fault);
+    if (rc == FAULT_NONE)
+        rc = perform_either(&job, &verb, &fault);
+    return job_finish(&job, rc, &fault);
 }

@@ -5,13 +5,13 @@
 #include "cli/faults.h"
 #include "cli/job.h"
 #include "cli/output/attachment_json.h"
-#include "cli/output/usage_aged.h"
+#include "cli/output/usage.h"
 #include "cli/verbs/bins.h"
 #include "cli/verbs/core.h"
 #include "cli/verbs/threads.h"
 #include "cli/verbs/verbs.h"
-#include "jemalloc/reader/gauges.h"
 #include "jemalloc/variable.h"
+#include "run/account.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -24,16 +24,11 @@ struct stats {
     const struct job *job;
     remote_addr message_at;
     struct sink sink;
-    struct build build;
-    struct stats_gauges gauges;
 };
 
-static bool wants_report(const struct options *options)
-{
-    return options->json || options->full;
-}
+/* ---- jemalloc's own report ---- */
 
-static fault_code stats_held(struct attachment *attachment, void *ctx, struct fault *fault)
+static fault_code report_held(struct attachment *attachment, void *ctx, struct fault *fault)
 {
     struct stats *stats = ctx;
     const struct stats_request request = {.options = stats->job->options->json ? "J" : "",
@@ -42,9 +37,6 @@ static fault_code stats_held(struct attachment *attachment, void *ctx, struct fa
                                           .consent = &attachment->hooks,
                                           .sink = &stats->sink};
 
-    if (!wants_report(stats->job->options))
-        return stats_read(&attachment->injection, &attachment->instance, &stats->build,
-                          &stats->gauges, fault);
     return stats_print(&attachment->injection, &attachment->instance, &request, fault);
 }
 
@@ -74,157 +66,124 @@ static fault_code print_report(const struct stats *stats, struct fault *fault)
     return FAULT_NONE;
 }
 
-static fault_code print_gauges(const struct stats *stats, struct fault *fault)
-{
-    const struct attachment *attachment = stats->job->attachment;
-    struct usage usage = {.build = &stats->build,
-                          .gauges = &stats->gauges,
-                          .pid = (int)attachment->target.pid,
-                          .name = attachment->target.stat.comm};
-    fault_code rc = target_usage(&attachment->target, &usage.process, &usage.source, fault);
-
-    if (rc != FAULT_NONE)
-        return rc;
-    if (stats->job->options->prometheus)
-        usage_print_metrics(&usage, stdout);
-    else
-        usage_print_table(&usage, stdout);
-    return FAULT_NONE;
-}
-
-static fault_code perform_stats(struct job *job, void *ctx, struct fault *fault)
+static fault_code perform_own_report(struct job *job, void *ctx, struct fault *fault)
 {
     struct stats *stats = ctx;
     struct attachment *attachment = job->attachment;
     fault_code rc;
 
     stats->job = job;
-    if (job->options->dry_run)
-        return job_describe(job, verb_stats.calls, fault);
-    if (wants_report(job->options))
-        stats->message_at =
-            variable_find(&attachment->instance, "malloc_message", &attachment->modules,
-                          &attachment->target, &attachment->memory);
-    attachment->work = wants_report(job->options) ? WORK_REFRESH | WORK_REPORT : WORK_REFRESH;
-    rc = attachment_hold(attachment, stats_held, stats, fault);
-    if (rc != FAULT_NONE)
-        return rc;
-    if (!wants_report(job->options))
-        return print_gauges(stats, fault);
-    return print_report(stats, fault);
+    stats->message_at = variable_find(&attachment->instance, "malloc_message", &attachment->modules,
+                                      &attachment->target, &attachment->memory);
+    attachment->work = WORK_REFRESH | WORK_REPORT;
+    rc = attachment_hold(attachment, report_held, stats, fault);
+    return rc == FAULT_NONE ? print_report(stats, fault) : rc;
 }
 
-/* ---- without a call ---- */
-
-/* A second search, for the version, takes less than a millisecond. */
-static void read_gauges_memory(const struct attachment *attachment, struct memory *memory,
-                               struct prof_state *state, struct gauges_reading *reading)
+static int own_report_main(const struct options *options, pid_t pid)
 {
-    const struct reader_source source = {.instance = &attachment->instance,
-                                         .modules = &attachment->modules,
-                                         .target = &attachment->target,
-                                         .memory = memory};
-    struct gauges_memory places;
-    struct fact_variables variables;
+    struct stats stats = {.message_at = 0};
+    int code;
 
-    facts_locate(&variables, source.instance, source.modules, source.target, source.memory);
-    facts_read(&variables, source.memory, state);
-    gauges_locate(&places, &source);
-    gauges_read(&places, reading);
+    sink_init(&stats.sink, REPORT_LIMIT);
+    code = job_run(options, pid, "read the statistics of process", perform_own_report, &stats);
+    sink_free(&stats.sink);
+    return code;
 }
 
-static struct usage_aged describe_aged(const struct attachment *attachment,
-                                       const struct prof_state *state,
-                                       const struct gauges_reading *reading)
-{
-    return (struct usage_aged){.usage = {.build = &state->build,
-                                         .gauges = &reading->gauges,
-                                         .pid = (int)attachment->target.pid,
-                                         .name = attachment->target.stat.comm},
-                               .reading = reading};
-}
+/* ---- where the memory is ---- */
 
-static void print_aged(const struct job *job, const struct usage_aged *aged)
+static void print_account(const struct job *job, const struct account *account, const char *origin)
 {
+    struct attachment *attachment = job->attachment;
+    const struct usage usage = {.account = account,
+                                .pid = (int)attachment->target.pid,
+                                .name = attachment->target.stat.comm,
+                                .origin = origin};
     struct json json;
 
     if (job->options->json) {
-        attachment_json_begin(job->attachment, &json);
-        usage_aged_json(aged, &json);
+        attachment_json_begin(attachment, &json);
+        usage_json(&usage, &json);
+        attachment_json(attachment, &json);
         json_end(&json);
     } else if (job->options->prometheus) {
-        usage_aged_metrics(aged, stdout);
+        usage_print_metrics(&usage, stdout);
     } else {
-        usage_aged_print(aged, stdout);
+        usage_print_table(&usage, stdout);
     }
 }
 
-static fault_code perform_no_call(struct job *job, struct fault *fault)
+/* Counts, to see whether the records are sufficient. */
+static fault_code describe_account(struct job *job, struct fault *fault)
 {
     struct attachment *attachment = job->attachment;
-    struct prof_state state;
-    struct gauges_reading reading;
-    struct usage_aged aged;
+    struct account account;
+    fault_code rc = FAULT_NONE;
+
+    if (attachment->request.way != WAY_CALL) {
+        attachment->request.way = WAY_MEMORY;
+        rc = account_read(&account, attachment, fault);
+        attachment->request.way = WAY_DEFAULT;
+        if (rc == FAULT_NONE && account_is_whole(&account))
+            return job_describe_memory(job, "the counts can be read from the memory of the "
+                                            "process");
+    }
+    if (rc == FAULT_NONE)
+        rc = attachment_prepare(attachment, fault);
+    return rc == FAULT_NONE ? job_describe(job, verb_stats.calls, fault) : rc;
+}
+
+static fault_code perform_account(struct job *job, struct fault *fault)
+{
+    struct account account;
     fault_code rc;
 
-    read_gauges_memory(attachment, &attachment->memory, &state, &reading);
-    aged = describe_aged(attachment, &state, &reading);
-    rc = target_usage(&attachment->target, &aged.usage.process, &aged.usage.source, fault);
+    if (job->options->dry_run)
+        return describe_account(job, fault);
+    rc = account_read(&account, job->attachment, fault);
     if (rc == FAULT_NONE)
-        rc = target_check(&attachment->target, fault);
+        rc = target_check(&job->attachment->target, fault);
     if (rc == FAULT_NONE)
-        print_aged(job, &aged);
+        print_account(job, &account, NULL);
     return rc;
 }
 
-/* It works on a process that is stopped, frozen or traced: nothing in it has to run. */
-static int stats_no_call(const struct options *options, pid_t pid)
+/* Without a call it works on a process that is stopped, frozen or traced, too. */
+static int account_main(const struct options *options, pid_t pid)
 {
     struct attachment attachment;
     struct attach_request request;
     struct job job;
     struct fault fault;
-    fault_code rc;
 
     job_init(&job, &attachment, options, "read the statistics of process");
+    job.instead = "use --no-call, which shows what is known without one";
     request = job_request(&job, pid);
-    rc = attachment_find(&attachment, &request, &fault);
+    fault_code rc = attachment_find(&attachment, &request, &fault);
     if (rc == FAULT_NONE)
-        rc = perform_no_call(&job, &fault);
+        rc = perform_account(&job, &fault);
     return job_finish(&job, rc, &fault);
-}
-
-/* ---- of a core file ---- */
-
-static void print_core(struct job *job, const struct core_file *core)
-{
-    struct attachment *attachment = job->attachment;
-    struct prof_state state;
-    struct gauges_reading reading;
-    struct usage_aged aged;
-    char origin[96];
-
-    read_gauges_memory(attachment, &attachment->memory, &state, &reading);
-    aged = describe_aged(attachment, &state, &reading);
-    core_describe(core, origin, sizeof origin);
-    aged.origin = origin;
-    aged.ended = true;
-    print_aged(job, &aged);
 }
 
 static int stats_of_core(const struct options *options)
 {
     struct attachment attachment = {.planned = false};
     struct core_file core = {.maps = NULL};
+    struct account account;
     struct job job;
     struct fault fault;
+    char origin[96];
     int code;
 
     job_init(&job, &attachment, options, "read the statistics in core file");
     const struct core_request request = core_request_of(options, &job.events);
     fault_code rc = core_file_open(&core, &attachment, &request, &fault);
     if (rc == FAULT_NONE)
-        print_core(&job, &core);
+        rc = account_read(&account, &attachment, &fault);
+    core_describe(&core, origin, sizeof origin);
+    if (rc == FAULT_NONE)
+        print_account(&job, &account, origin);
     core_print_lacks(options, &core);
     code = job_finish(&job, rc, &fault);
     core_file_close(&core);
@@ -232,27 +191,6 @@ static int stats_of_core(const struct options *options)
 }
 
 /* ---- the verb ---- */
-
-static int stats_by_call(const struct options *options, pid_t pid)
-{
-    struct stats stats = {.message_at = 0};
-    struct attachment attachment;
-    struct attach_request request;
-    struct job job;
-    struct fault fault;
-    int code;
-
-    sink_init(&stats.sink, REPORT_LIMIT);
-    job_init(&job, &attachment, options, "read the statistics of process");
-    job.instead = options->full ? NULL : "use --no-call, which shows the gauges in memory";
-    request = job_request(&job, pid);
-    fault_code rc = attachment_open(&attachment, &request, &fault);
-    if (rc == FAULT_NONE)
-        rc = perform_stats(&job, &stats, &fault);
-    code = job_finish(&job, rc, &fault);
-    sink_free(&stats.sink);
-    return code;
-}
 
 static int stats_main(const struct options *options, pid_t pid)
 {
@@ -262,48 +200,52 @@ static int stats_main(const struct options *options, pid_t pid)
         return threads_main(options, pid);
     if (options->bins || options->arenas)
         return bins_main(options, pid);
-    return options->no_call ? stats_no_call(options, pid) : stats_by_call(options, pid);
+    return options->full ? own_report_main(options, pid) : account_main(options, pid);
 }
 
 const struct verb verb_stats = {
     .name = "stats",
     .summary = "show where the memory is, by the counts of jemalloc and the kernel",
     .synopses = {"[options] PID...", "--core FILE [--exe FILE] [--root DIR] [options]"},
-    .takes = TAKES_STATS | TAKES_HOOKS | TAKES_CORE | TAKES_NO_CALL,
-    .intro = "Shows jemalloc's counts beside those of the kernel, in rows that add up to the\n"
-             "RSS: in use, fragmentation, dirty pages, metadata, and memory outside jemalloc.\n"
-             "\n"
-             "With --no-call the gauges are read from the memory of the process: those of the\n"
-             "last write of epoch, by the program or by a tool, with their age. This works on\n"
-             "stopped, frozen and traced processes, too. With --core they are read from the\n"
-             "core file of a process that has ended.\n"
-             "\n"
-             "With --bins each size class is shown, the one with most live memory first. Its\n"
-             "waste is the free space in its slabs: no purge returns it, and objects of other\n"
-             "sizes cannot use it. Nonfull slabs have free space (since 5.2.1). With --arenas\n"
-             "each arena is shown; with both, also the size classes of each. A thread is\n"
-             "stopped for some milliseconds; with --no-call none is, and requests are unknown\n"
-             "(since 5.0, without --arenas). Requests are counted when a thread fills or\n"
-             "flushes its cache, so those served from the cache are counted late.\n"
-             "\n"
-             "With --threads each thread is shown, the one that keeps most memory first: KEPT\n"
-             "is what it has allocated less what it has freed, of its own or of other threads.\n"
-             "Nothing is called or stopped; unknown values are shown as ?. The words of\n"
-             "SAMPLING, which hold while prof.active is true:\n"
-             "\n"
-             "  samples     its allocations are sampled\n"
-             "  fresh       it has not allocated yet, and samples from then on\n"
-             "  asleep      it does not sample, because it allocated while profiling was not\n"
-             "              active (jemalloc 5.2); jeattach on makes it sample\n"
-             "  off         thread.prof.active is false in it; jeattach on --repair changes it\n"
-             "  background  a thread of jemalloc itself, which never samples\n",
+    .takes = TAKES_STATS | TAKES_HOOKS | TAKES_CORE | TAKES_WAY,
+    .intro =
+        "Shows where the memory of a process is, in rows that add up to the RSS: in use by\n"
+        "the program, what sampling adds, free space between objects, free pages, jemalloc's\n"
+        "own data, and memory outside jemalloc. Shares are of the RSS and of what jemalloc\n"
+        "counts but is not in memory: never touched, or swapped out.\n"
+        "\n"
+        "The counts are read from jemalloc's records in the memory of the process; nothing\n"
+        "is called or stopped. Where these do not give all of them, a thread is stopped for a\n"
+        "call. With --no-call it never is: counts that are missing are then those of the last\n"
+        "write of epoch, by the program or by a tool, with their age. This works on stopped,\n"
+        "frozen and traced processes, too. With --core the counts are as of the core file.\n"
+        "\n"
+        "With --bins each size class is shown, the one with most live memory first. Its\n"
+        "waste is the free space in its slabs: no purge returns it, and objects of other\n"
+        "sizes cannot use it. Nonfull slabs have free space (since 5.2.1). They are read from\n"
+        "the records, without requests (since 5.0). With --call, -d and --sort requests, and\n"
+        "with --arenas, which shows each arena, a thread is stopped for some milliseconds.\n"
+        "Requests are counted when a thread fills or flushes its cache, so those served from\n"
+        "the cache are counted late.\n"
+        "\n"
+        "With --threads each thread is shown, the one that keeps most memory first: KEPT\n"
+        "is what it has allocated less what it has freed, of its own or of other threads.\n"
+        "Nothing is called or stopped; unknown values are shown as ?. The words of\n"
+        "SAMPLING, which hold while prof.active is true:\n"
+        "\n"
+        "  samples     its allocations are sampled\n"
+        "  fresh       it has not allocated yet, and samples from then on\n"
+        "  asleep      it does not sample, because it allocated while profiling was not\n"
+        "              active (jemalloc 5.2); jeattach on makes it sample\n"
+        "  off         thread.prof.active is false in it; jeattach on --repair changes it\n"
+        "  background  a thread of jemalloc itself, which never samples\n",
     .options =
         {
             {"json", NULL,
-             "print jemalloc's own report in JSON, byte for byte as malloc_stats_print(\"J\") "
-             "makes it (since 4.3); with --no-call: the gauges and their age; with --threads, "
-             "--bins "
-             "and --arenas: what they show"},
+             "print what the table shows in JSON, with jemalloc's own names (stats_allocated, ...) "
+             "and where the counts are from; with --full: jemalloc's own report in JSON, byte for "
+             "byte as malloc_stats_print(\"J\") makes it (since 4.3)"},
+            {"call", NULL, "take the counts of jemalloc itself, by a call in one of its threads"},
             {"duration", NULL,
              "with --bins: look twice, D apart, and show the requests of that time; default: one "
              "look, and the average since the start"},
@@ -313,15 +255,14 @@ const struct verb verb_stats = {
              "print the rows as Prometheus metrics; with --bins and --arenas: size classes and "
              "arenas, with the labels size and arena"},
             {"no-call", NULL,
-             "make no call and stop nothing: show the gauges that are in memory, and their age; "
-             "with "
-             "--bins: the size classes, as of now"},
+             "make no call and stop nothing: counts that the records do not give are those of the "
+             "last write of epoch, with their age"},
         },
     .calls =
         {
             "mallctl epoch (write), stats.allocated, stats.active, ... (read)",
             "with --bins and --arenas also mallctl arenas.bin.<i>.*, stats.arenas.<i>.* (read)",
-            "or, with --json and --full: mallctl arena.0.extent_hooks (read), malloc_stats_print",
+            "or, with --full: mallctl arena.0.extent_hooks (read), malloc_stats_print",
         },
     .run = stats_main,
 };

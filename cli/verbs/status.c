@@ -173,7 +173,7 @@ static void next_step(const struct status *status, char *out, size_t size)
     if (refused && attaches)
         snprintf(out, size, "%s", status->refusal_words.fix);
     else if (!is_judged(status))
-        snprintf(out, size, "jeattach status %d   (without --no-call)", pid);
+        snprintf(out, size, "jeattach status --call %d", pid);
 }
 
 /* ---- JSON ---- */
@@ -413,17 +413,20 @@ static void print_status_threads(const struct status *status)
 
 static const char *unknown_text(const struct status *status)
 {
-    return status->job.options->core ? "unknown: not in the core file" : verdict_text(PROF_UNKNOWN);
+    if (status->job.options->core)
+        return "unknown: not in the core file";
+    return status->attachment.request.way == WAY_CALL ? verdict_text(PROF_UNKNOWN)
+                                                      : "not known without a call (--call)";
 }
 
 static void print_refusal(const struct status *status)
 {
     printf("attach: refused: %s; %s\n", status->refusal_words.cause, status->refusal_words.fix);
     if (status->readable && status->switchable)
-        printf("memory: readable: dump -o, record, leak, top, watch, on, off and stats --no-call "
+        printf("memory: readable: dump -o, record, leak, top, watch, on, off and stats "
                "need no attach\n");
     else if (status->readable)
-        printf("memory: readable: dump -o, top, watch and stats --no-call need no attach\n");
+        printf("memory: readable: dump -o, top, watch and stats need no attach\n");
 }
 
 static void print_status_text(struct status *status)
@@ -475,9 +478,9 @@ static fault_code dry_run(struct status *status, struct fault *fault)
 {
     fault_code rc;
 
-    if (facts_complete(&status->state)) {
+    if (status->attachment.request.way != WAY_CALL || facts_complete(&status->state)) {
         job_print_head(&status->job);
-        printf("calls      none: all values can be read from the memory of the process\n");
+        printf("calls      none: the values are read from the memory of the process\n");
         return FAULT_NONE;
     }
     rc = attachment_prepare(&status->attachment, fault);
@@ -530,7 +533,7 @@ static fault_code complete(struct status *status, struct fault *fault)
     bool hopeless = status->refusal.code != FAULT_NONE && status->refusal_certain;
     fault_code rc;
 
-    if (status->job.options->no_call || facts_complete(&status->state) || hopeless)
+    if (attachment->request.way != WAY_CALL || facts_complete(&status->state) || hopeless)
         return target_check(&attachment->target, fault);
     rc = attachment_prepare(attachment, fault);
     if (rc == FAULT_NONE)
@@ -578,7 +581,7 @@ static fault_code perform_status(struct status *status, struct fault *fault)
 /* The status is printed in any case; unknown values because of a refusal are not a success. */
 static int exit_code(const struct status *status)
 {
-    bool wanted = !is_judged(status) && !status->job.options->no_call;
+    bool wanted = !is_judged(status) && status->attachment.request.way == WAY_CALL;
 
     if (!wanted || status->refusal.code == FAULT_NONE)
         return EXIT_DONE;
@@ -630,11 +633,12 @@ const struct verb verb_status = {
     .name = "status",
     .summary = "show whether jemalloc can profile, whether it does, and what to do",
     .synopses = {"[options] PID...", "--core FILE [--exe FILE] [--root DIR] [options]"},
-    .takes = TAKES_CORE | TAKES_NO_CALL,
+    .takes = TAKES_CORE | TAKES_WAY,
     .intro = "Shows which jemalloc a process uses, whether profiling was compiled in\n"
              "(config.prof), was enabled at start (opt.prof) and is active now (prof.active),\n"
              "the sampling period, the origin of its options, a verdict and the next step.\n"
-             "Values that cannot be read from memory are read by calls that change nothing.\n"
+             "All is read from memory; values that cannot be are shown as ?, and with --call they\n"
+             "are read by calls that change nothing.\n"
              "If the process contains several jemallocs, all are listed; the details are of\n"
              "the one that serves malloc, or of --instance N.\n"
              "\n"
@@ -644,7 +648,8 @@ const struct verb verb_status = {
              "other values are still shown.\n"
              "\n"
              "With --core the process has ended, and its core file shows what its memory was.\n",
-    .options = {{"no-call", NULL, "make no call and stop nothing; unknown values are shown as ?"}},
+    .options = {{"no-call", NULL, "the default: make no call; unknown values are shown as ?"},
+                {"call", NULL, "read values that cannot be read from memory by a call"}},
     .calls =
         {
             "mallctl version, config.prof, opt.prof, prof.active, ... (read)",

@@ -7,7 +7,7 @@
 
 #include "cli/options.h"
 
-enum { VERB_SYNOPSES_MAX = 2, VERB_CALLS_MAX = 12, VERB_OPTIONS_MAX = 6 };
+enum { VERB_SYNOPSES_MAX = 2, VERB_CALLS_MAX = 12, VERB_OPTIONS_MAX = 7 };
 
 /* An option of which a verb has more to say than the table of options. */
 struct option_help {

@@ -105,16 +105,16 @@ _jeattach()
         explain) ;;
         recent) options+=" --duration --for --last --sort $looks" ;;
         report) options+=" --base --between --stats --root --perf-map --sort --list $looks" ;;
-        status) options+=' --no-call --core --exe --root' ;;
+        status) options+=' --core --exe --root' ;;
         on) options+=' --repair --allow-reset' ;;
         reset) options+=' --lg-sample' ;;
         mallctl) options+=' --list' ;;
         top) options+=" --interval --count --once --share --sort $looks_live" ;;
         watch) options+=' --when --output --mode --max --cooldown --keep --once --on' ;;
-        stats) options+=' --full --prometheus --threads --bins --arenas --duration --rows --sort --allow-slow --no-call --core --exe --root' ;;
+        stats) options+=' --full --prometheus --threads --bins --arenas --duration --rows --sort --allow-slow --core --exe --root' ;;
     esac
     case $verb in
-        on | off | dump | record | leak | watch | top) options+=' --call --no-call' ;;
+        on | off | dump | record | leak | stats | status | watch | top) options+=' --call --no-call' ;;
     esac
     case $verb in
         dump | record | leak) options+=' --freeze' ;;

@@ -271,14 +271,14 @@ class Verbs:
 
     def check_stats(self):
         if not self.variant.stats:
-            return self.without_stats()
+            return self.without_stats("--call")
         text = self.run("stats").text
-        for name in ("allocated", "fragmentation", "dirty pages", "metadata", "resident", "RSS"):
+        for name in ("in use", "between", "own data", "active", "resident", "RSS"):
             row = r"^  %s +-?[\d.]+ (B|[KMG]iB)" % name
             expect(re.search(row, text, re.M), "no row", name, text)
 
     def check_stats_json(self):
-        told = self.json("stats")["jemalloc"]
+        told = self.json("stats", "--full")["jemalloc"]
         own = json.loads(self.subject.own_stats("J"))["jemalloc"]
         for name in ("version", "config", "opt"):
             equal(told[name], own[name], name)
@@ -289,7 +289,7 @@ class Verbs:
 
     def check_stats_bins(self):
         if not self.variant.stats:
-            return self.without_stats("--bins")
+            return self.without_stats("--bins", "--call")
         own = json.loads(self.subject.own_stats("J"))["jemalloc"]
         told = self.json("stats", "--bins", "--arenas")
         classes, truth = size_classes.told(told["classes"]), size_classes.of(own)
@@ -304,12 +304,12 @@ class Verbs:
 
     def check_stats_prometheus(self):
         if not self.variant.stats:
-            return self.without_stats("--prometheus")
+            return self.without_stats("--prometheus", "--call")
         text = self.run("stats", "--prometheus").text
         found = dict(re.findall(r'^(\w+)\{pid="%d"[^}]*\} (-?\d+)$' % self.pid, text, re.M))
         own = self.subject.own()["stats"]
-        for name in ("allocated", "active", "mapped"):
-            self.near(int(found["jemalloc_%s_bytes" % name]), own[name], name)
+        for name in ("stats_allocated", "active", "mapped"):
+            self.near(int(found["jemalloc_%s_bytes" % name]), own[name.replace("stats_", "")], name)
         equal(len(found), text.count("# TYPE"), "metrics")
 
     def check_stats_no_call(self):

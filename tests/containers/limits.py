@@ -31,10 +31,10 @@ CALLS = {
     "off": ("off", "--call"),
     "dump": ("dump",),
     "stream": ("dump", "--call", "-o", "-"),
-    "stats": ("stats",),
-    "report": ("stats", "--json"),
+    "stats": ("stats", "--call"),
+    "report": ("stats", "--full", "--json"),
     "full": ("stats", "--full"),
-    "bins": ("stats", "--bins"),
+    "bins": ("stats", "--bins", "--call"),
     "arenas": ("stats", "--arenas"),
     "frag": ("frag",),
     "mallctl": ("mallctl", "PID", "opt.prof", "arena.0.decay", "stats.resident", "version"),
@@ -167,7 +167,7 @@ class Limits(lib.TestCase):
         """jemalloc itself allocates in the first call of mallctl. The refusal says how much is
         needed, and that is enough."""
         for version in "5.2.1", "5.3.0":
-            for words in ("mallctl", "version"), ("stats", "--json"), FIRST_DUMP, ("purge",):
+            for words in ("mallctl", "version"), ("stats", "--full", "--json"), FIRST_DUMP, ("purge",):
                 refused = self.first_call(version, words, 16 * PAGE)
                 self.assert_failed(refused, lib.NO_SAFE_MOMENT, "its memory limit is reached")
                 self.assert_ran(self.first_call(version, words, needed(refused.err) + PAGE))

@@ -20,7 +20,7 @@ SLACK = 0.15
 EARLY = 0.02  # for a call that ends by itself
 EARLY_ENDED = 0.15  # for a call that another thread ends: counted from before the call
 TURNS = 5
-WORDS = (("stats",), ("on", "--call"), ("off", "--call"))
+WORDS = (("stats", "--call"), ("on", "--call"), ("off", "--call"))
 FREEZE = ("dump", "--freeze", "-o", "/dev/null")
 
 

@@ -81,7 +81,7 @@ class Threads:
                     break
             else:
                 raise Failure("the tool dies at each of %d calls" % len(deaths))
-        for verb in (("on", "--call"), ("stats",), ("dump", "--call", "-o", os.devnull), ("purge",), ("off", "--call")):
+        for verb in (("on", "--call"), ("stats", "--call"), ("dump", "--call", "-o", os.devnull), ("purge",), ("off", "--call")):
             with Victim("threads", "deepest") as victim:
                 before = self.deepest_place(victim)
                 safety.tool_ok(*verb, victim.pid)
@@ -159,12 +159,12 @@ class Threads:
         """A call would allocate data for a thread whose destructors have run."""
         with Victim("threads", mode) as victim:
             tid = int(victim.answer("ready")[0])
-            for verb in (("stats",), ("dump", "--call", "-o", os.devnull), ("on", "--call")):
+            for verb in (("stats", "--call"), ("dump", "--call", "-o", os.devnull), ("on", "--call")):
                 result = safety.tool(*verb, victim.pid, "--thread", tid, "--timeout", "300ms")
                 require(result.code == lib.NO_SAFE_MOMENT, "it was used: %s", result)
                 require("was ending" in result.err, "for another reason: %s", result)
             victim.ask("end", key="ended")
-            for verb in (("stats",), ("dump", "--call", "-o", os.devnull), ("off", "--call")):
+            for verb in (("stats", "--call"), ("dump", "--call", "-o", os.devnull), ("off", "--call")):
                 safety.tool_ok(*verb, victim.pid)
             self.goes_on(victim)
 

@@ -109,8 +109,8 @@ static void test_of_one_verb(void)
 {
     struct options options;
 
-    CHECK(parse(&options, TAKES_NO_CALL, "--no-call 1") && options.no_call);
-    CHECK(parse(&options, TAKES_NO_CALL, "1") && !options.no_call);
+    CHECK(parse(&options, TAKES_WAY, "--no-call 1") && options.no_call);
+    CHECK(parse(&options, TAKES_WAY, "1") && !options.no_call);
     CHECK(parse(&options, TAKES_HOST, "-v") && options.pid_count == 0);
     CHECK(parse(&options, TAKES_HOST, "-q --json --timeout 1s") && options.json);
 }
@@ -243,7 +243,7 @@ static void test_refused(void)
         {0, "--json=yes 1"},
         {0, "-q"},
         {0, "--no-call 1"},
-        {TAKES_NO_CALL, "--no-call --dry-run 1"},
+        {TAKES_WAY, "--no-call --dry-run 1"},
         {TAKES_HOST, "1"},
         {TAKES_HOST, "-p 1"},
         {TAKES_HOST, "--thread 1"},
@@ -395,17 +395,17 @@ static void test_particular(void)
 
     CHECK(parse(&options, TAKES_STATS, "--full 1") && options.full && !options.prometheus);
     CHECK(parse(&options, TAKES_STATS, "--prometheus 1") && options.prometheus);
-    CHECK(parse(&options, TAKES_NO_CALL, "--no-call --json 1 2") && options.no_call);
+    CHECK(parse(&options, TAKES_WAY, "--no-call --json 1 2") && options.no_call);
     CHECK(parse(&options, TAKES_ALLOW_RESET, "--allow-reset 1 2") && options.allow_reset);
     CHECK(!parse(&options, TAKES_STATS, "--full --prometheus 1"));
-    CHECK(!parse(&options, TAKES_STATS, "--full --json 1"));
+    CHECK(parse(&options, TAKES_STATS, "--full --json 1") && options.full && options.json);
     CHECK(parse(&options, TAKES_STATS, "--prometheus 1 2"));
     CHECK(!parse(&options, TAKES_STATS, "--dry-run --full 1"));
-    CHECK(!parse(&options, TAKES_NO_CALL, "--no-call --thread 1 1"));
-    CHECK(!parse(&options, TAKES_NO_CALL, "--full 1"));
+    CHECK(!parse(&options, TAKES_WAY, "--no-call --thread 1 1"));
+    CHECK(!parse(&options, TAKES_WAY, "--full 1"));
     CHECK(!parse(&options, TAKES_STATS, "--no-call 1"));
-    CHECK(!parse(&options, TAKES_NO_CALL, "--call 1"));
-    CHECK(!parse(&options, TAKES_STATS | TAKES_NO_CALL, "--allow-reset 1"));
+    CHECK(!parse(&options, TAKES_STATS, "--call 1"));
+    CHECK(!parse(&options, TAKES_STATS | TAKES_WAY, "--allow-reset 1"));
 }
 
 /* How a profile is reached: a plain dump cannot do without a call. */

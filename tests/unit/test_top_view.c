@@ -157,7 +157,7 @@ static void test_gauges_from_memory(void)
     reading.state = GAUGES_NEVER;
     model.has_stats = false;
     lay_out(shown, &page, 80, 24, 0);
-    CHECK(has(shown, "gauges: never collected"));
+    CHECK(has(shown, "gauges: not known: nothing has asked"));
     CHECK(!strstr(shown->text, "config.stats"));
     free(shown);
 }

@@ -2,7 +2,7 @@
 #include "attach/faults.h"
 #include "attach/target.h"
 #include "check.h"
-#include "cli/output/usage_aged.h"
+#include "cli/output/usage.h"
 #include "host/parse.h"
 #include "host/task.h"
 
@@ -132,96 +132,150 @@ static void test_first_thread_ends(void)
     close(fds[1]);
 }
 
-static int64_t sum(const struct usage_row rows[USAGE_ROWS])
-{
-    int64_t total = 0;
+#define MIB (1 << 20)
+#define ALL (~0u & ~(1u << CTL_PINNED))
 
-    for (size_t i = 0; i < USAGE_ROWS; i++)
-        total += rows[i].bytes;
+/* A redis-server that was sampled at 2^14 bytes: most of what sampling adds was never touched. */
+static const struct account sampled = {
+    .source = ACCOUNT_RECORDS,
+    .build = {.text = "5.3.0-0-gabc"},
+    .counted = {.gauges = {.allocated = 301u * MIB,
+                           .active = 320u * MIB,
+                           .metadata = 12u * MIB,
+                           .resident = 340u * MIB,
+                           .mapped = 400u * MIB},
+                .known = ALL & ~(1u << CTL_RETAINED),
+                .in_use = 172u * MIB,
+                .sampling = 129u * MIB,
+                .has_sampling = true},
+    .process = {.rss = 218u * MIB},
+    .has_process = true,
+};
+
+static uint64_t parts_sum(const struct account_sum *sum)
+{
+    uint64_t total = 0;
+
+    for (size_t i = 0; i < ACCOUNT_PARTS; i++)
+        total += sum->bytes[i];
     return total;
 }
 
-static void test_rows(void)
+static void test_parts(void)
 {
-    static const struct stats_gauges plain = {
-        .allocated = 600, .active = 700, .metadata = 50, .resident = 800};
-    static const struct stats_gauges untouched = {
-        .allocated = 600, .active = 700, .metadata = 500, .resident = 900};
-    struct usage usage = {.gauges = &plain, .process.rss = 1000};
-    struct usage_row rows[USAGE_ROWS];
+    struct account account = sampled;
+    struct account_sum sum = account_sum_up(&account);
 
-    usage_rows(&usage, rows);
-    CHECK(sum(rows) == 1000);
-    CHECK(rows[0].bytes == 600 && rows[1].bytes == 100 && rows[2].bytes == 50);
-    CHECK(rows[3].bytes == 50 && rows[5].bytes == 200);
-    CHECK(strstr(rows[5].meaning, "outside jemalloc"));
-    CHECK(!rows[4].name && rows[4].bytes == 0);
+    CHECK(account_is_whole(&account));
+    CHECK(sum.bytes[ACCOUNT_IN_USE] == 172u * MIB && sum.bytes[ACCOUNT_SAMPLING] == 129u * MIB);
+    CHECK(sum.bytes[ACCOUNT_BETWEEN] == 19u * MIB && sum.bytes[ACCOUNT_PAGES] == 8u * MIB);
+    CHECK(sum.bytes[ACCOUNT_OWN] == 12u * MIB && sum.bytes[ACCOUNT_OUTSIDE] == 0);
+    CHECK(sum.absent == 122u * MIB && sum.whole == 340u * MIB && parts_sum(&sum) == sum.whole);
 
-    usage.gauges = &untouched; /* metadata are reserved more than used; RSS below resident */
-    usage.process.rss = 850;
-    usage_rows(&usage, rows);
-    CHECK(sum(rows) == 850);
-    CHECK(rows[2].bytes == 0 && rows[3].bytes == 200 && rows[5].bytes == -50);
-    CHECK(strstr(rows[5].meaning, "swapped out"));
+    account.process.rss = 400u * MIB;
+    sum = account_sum_up(&account);
+    CHECK(sum.bytes[ACCOUNT_OUTSIDE] == 60u * MIB && sum.absent == 0 && sum.whole == 400u * MIB);
+
+    account.counted.gauges.metadata = 500u * MIB; /* more is reserved than used */
+    sum = account_sum_up(&account);
+    CHECK(sum.bytes[ACCOUNT_PAGES] == 0 && sum.bytes[ACCOUNT_OWN] == 20u * MIB);
+    CHECK(parts_sum(&sum) == sum.whole);
 }
 
 /* stats.resident includes the pinned pages (5.4, pa_shard_stats_merge). */
-static void test_pinned_row(void)
+static void test_pinned_part(void)
 {
-    static const struct stats_gauges gauges = {.allocated = 600,
-                                               .active = 700,
-                                               .metadata = 50,
-                                               .resident = 1000,
-                                               .pinned = 200,
-                                               .has_pinned = true};
-    struct usage usage = {.gauges = &gauges, .process.rss = 1100};
-    struct usage_row rows[USAGE_ROWS];
+    const struct account account = {.source = ACCOUNT_CALL,
+                                    .counted = {.gauges = {.allocated = 600,
+                                                           .active = 700,
+                                                           .metadata = 50,
+                                                           .resident = 1000,
+                                                           .pinned = 200,
+                                                           .has_pinned = true},
+                                                .known = ~0u},
+                                    .process = {.rss = 1100},
+                                    .has_process = true};
+    const struct account_sum sum = account_sum_up(&account);
 
-    usage_rows(&usage, rows);
-    CHECK(sum(rows) == 1100);
-    CHECK(rows[2].bytes == 50 && rows[3].bytes == 50 && rows[4].bytes == 200);
-    CHECK(rows[4].name && strcmp(rows[4].metric, "pinned") == 0 && rows[5].bytes == 100);
+    CHECK(parts_sum(&sum) == 1100 && sum.bytes[ACCOUNT_PINNED] == 200);
+    CHECK(sum.bytes[ACCOUNT_PAGES] == 50 && sum.bytes[ACCOUNT_OWN] == 50);
+    CHECK(sum.bytes[ACCOUNT_OUTSIDE] == 100);
 }
 
-static void test_metrics(void)
+/* A part of two moments is no part; so is what is outside, with one of them missing. */
+static void test_mixed_moments(void)
 {
-    static const struct stats_gauges gauges = {
-        .allocated = 600, .active = 700, .metadata = 50, .resident = 800, .has_retained = true};
-    const struct usage usage = {
-        .gauges = &gauges, .process.rss = 1000, .pid = 42, .name = "a\"b\\c\nd\xff"};
-    char text[8192] = "";
-    FILE *out = fmemopen(text, sizeof text, "w");
+    struct account account = sampled;
+    struct account_sum sum;
 
-    if (!CHECK(out))
-        return;
-    usage_print_metrics(&usage, out);
-    fclose(out);
-    CHECK(strncmp(text, "# HELP jemalloc_allocated_bytes ", 32) == 0);
-    CHECK(strstr(text, "\n# TYPE jemalloc_allocated_bytes gauge\n"
-                       "jemalloc_allocated_bytes{pid=\"42\",process=\"a\\\"b\\\\c?d?\"} 600\n"));
-    CHECK(strstr(text, "jemalloc_other_bytes{pid=\"42\",process=\"a\\\"b\\\\c?d?\"} 200\n"));
-    CHECK(strstr(text, "jemalloc_retained_bytes{"));
+    account.aged = 1u << CTL_ACTIVE | 1u << CTL_RESIDENT | 1u << CTL_METADATA;
+    sum = account_sum_up(&account);
+    CHECK(!account_is_whole(&account));
+    CHECK(sum.known[ACCOUNT_IN_USE] && !sum.known[ACCOUNT_BETWEEN] && sum.known[ACCOUNT_OWN]);
+    CHECK(!sum.known[ACCOUNT_OUTSIDE] && !sum.has_rss && sum.absent == 0);
 }
 
-static const struct build known_build = {.text = "5.3.0-0-gabc"};
-
-/* The text of the table for a reading, valid until the next call. */
-static const char *aged_table(const struct gauges_reading *reading)
+/* What a function prints about an account, valid until the next call. */
+static const char *printed(const struct account *account,
+                           void (*print)(const struct usage *usage, FILE *out))
 {
-    static char text[8192];
-    const struct usage_aged aged = {.usage = {.build = &known_build,
-                                              .gauges = &reading->gauges,
-                                              .process.rss = 4096000,
-                                              .pid = 42,
-                                              .name = "a"},
-                                    .reading = reading};
+    static char text[16384];
+    const struct usage usage = {.account = account, .pid = 42, .name = "a\"b\\c\nd\xff"};
     FILE *out = fmemopen(memset(text, 0, sizeof text), sizeof text, "w");
 
     if (!CHECK(out))
         return "";
-    usage_aged_print(&aged, out);
+    print(&usage, out);
     fclose(out);
     return text;
+}
+
+static void test_table(void)
+{
+    const char *text = printed(&sampled, usage_print_table);
+
+    CHECK(strstr(text, "  in use             172 MiB    50.6 %  by the program\n"));
+    CHECK(strstr(text, "  sampling           129 MiB    37.9 %  "));
+    CHECK(strstr(text, "  RSS                218 MiB    64.1 %  in memory"));
+    CHECK(strstr(text, "\n  122 MiB of these are not in memory: never touched, or swapped out\n"));
+    CHECK(!strstr(text, "outside") && !strstr(text, "swapped  ") && !strstr(text, "pinned  "));
+    CHECK(!strstr(text, "retained") && !strstr(text, "-1"));
+}
+
+static void test_metrics(void)
+{
+    const char *text = printed(&sampled, usage_print_metrics);
+
+    CHECK(strncmp(text, "# HELP jemalloc_in_use_bytes ", 29) == 0);
+    CHECK(strstr(text, "\n# TYPE jemalloc_in_use_bytes gauge\n"
+                       "jemalloc_in_use_bytes{pid=\"42\",process=\"a\\\"b\\\\c?d?\"} 180355072\n"));
+    CHECK(
+        strstr(text, "jemalloc_allocated_bytes{pid=\"42\",process=\"a\\\"b\\\\c?d?\"} 180355072"));
+    CHECK(strstr(text, "jemalloc_sampling_bytes{") && strstr(text, "jemalloc_absent_bytes{"));
+    CHECK(!strstr(text, "jemalloc_retained_bytes{") && !strstr(text, "jemalloc_gauges_age"));
+}
+
+/* An account of what jemalloc has counted last. */
+static const char *aged_printed(const struct gauges_reading *reading,
+                                void (*print)(const struct usage *usage, FILE *out))
+{
+    struct account account = {.source = gauges_known(reading) ? ACCOUNT_AGED : ACCOUNT_NONE,
+                              .build = {.text = "5.3.0-0-gabc"},
+                              .reading = *reading,
+                              .has_reading = true,
+                              .process = {.rss = 4096000},
+                              .has_process = true};
+
+    if (gauges_known(reading)) {
+        account.counted.gauges = reading->gauges;
+        account.counted.known = account.aged = ALL & ~(1u << CTL_RETAINED);
+    }
+    return printed(&account, print);
+}
+
+static const char *aged_table(const struct gauges_reading *reading)
+{
+    return aged_printed(reading, usage_print_table);
 }
 
 static void test_aged(void)
@@ -234,15 +288,19 @@ static void test_aged(void)
         .aged = AGE_KNOWN,
         .age_ns = 3200000000};
 
-    CHECK(strstr(aged_table(&reading), "  allocated            600 B      3.2 s ago  in use"));
-    CHECK(strstr(aged_table(&reading), "  other                    ?              ?  outside"));
+    CHECK(strstr(aged_table(&reading),
+                 "  in use               600 B      3.2 s ago  by the program"));
+    CHECK(strstr(aged_table(&reading), "  outside                  ?              ?  outside"));
     CHECK(strstr(aged_table(&reading), "  RSS               3.91 MiB            now  in memory"));
     CHECK(strstr(aged_table(&reading), "epoch (epoch 17), 3.2 s ago\n"));
     CHECK(!strstr(aged_table(&reading), "retained"));
+    CHECK(strstr(aged_printed(&reading, usage_print_metrics), "\njemalloc_gauges_age_seconds{"));
+    CHECK(strstr(aged_printed(&reading, usage_print_metrics), "} 3.2\n"));
+    CHECK(!strstr(aged_printed(&reading, usage_print_metrics), "jemalloc_outside_bytes"));
     reading.aged = AGE_AT_MOST;
-    CHECK(strstr(aged_table(&reading), "  allocated            600 B    < 3.2 s ago  in use"));
+    CHECK(strstr(aged_table(&reading), "  in use               600 B    < 3.2 s ago  by"));
     reading.aged = AGE_UNKNOWN;
-    CHECK(strstr(aged_table(&reading), "  allocated            600 B              ?  in use"));
+    CHECK(strstr(aged_table(&reading), "  in use               600 B              ?  by"));
     CHECK(strstr(aged_table(&reading), "epoch (epoch 17); its time is unknown\n"));
     reading.state = GAUGES_COLLECTING;
     CHECK(strstr(aged_table(&reading), "has begun after it, and has not ended\n"));
@@ -255,7 +313,7 @@ static void test_aged_unknown(void)
 
     for (size_t i = 0; i < ARRAY_LEN(states); i++) {
         const struct gauges_reading reading = {.state = states[i]};
-        CHECK(strstr(aged_table(&reading), "  allocated                ?              ?  in use"));
+        CHECK(strstr(aged_table(&reading), "  in use                   ?              ?  by"));
         CHECK(strstr(aged_table(&reading), "  retained                 ?              ?  address"));
         CHECK(strstr(aged_table(&reading), "\ngauges: "));
         CHECK(!strstr(aged_table(&reading), "epoch"));
@@ -269,8 +327,10 @@ int main(void)
     test_parse();
     test_own();
     test_first_thread_ends();
-    test_rows();
-    test_pinned_row();
+    test_parts();
+    test_pinned_part();
+    test_mixed_moments();
+    test_table();
     test_metrics();
     return check_result();
 }

@@ -46,21 +46,15 @@ static bool aftermath(struct series *series, const char *where)
     return !check_failed();
 }
 
-/* stats always makes a call, and has no such option. */
-static const char *way_of(const char *verb)
-{
-    return strcmp(verb, "stats") == 0 ? "-v" : "--call";
-}
-
 /* True while the tool dies before its end. */
 static bool die_at(struct series *series, const char *variable, unsigned k)
 {
     const char *where = format("%s %s %s=%u", series->verb, series->mode, variable, k);
     const char *pid = text_of(series->victim.pid);
     struct start start = {.variables = (const char *const[]){format("%s=%u", variable, k), NULL}};
-    struct result result = tool_run(
-        &start, (const char *const[]){"jeattach", series->verb, way_of(series->verb), "-vv", pid,
-                                      series->option, series->option ? "-" : NULL, NULL});
+    struct result result =
+        tool_run(&start, (const char *const[]){"jeattach", series->verb, "--call", "-vv", pid,
+                                               series->option, series->option ? "-" : NULL, NULL});
 
     series->deaths += result.code == -SIGKILL;
     series->eintr_allowed += eintr_may_show(series, &result);
@@ -101,7 +95,7 @@ static void run_series(const char *verb, const char *option, const char *mode, u
         return;
     /* Things that jemalloc and the tool do only once are done. */
     struct result result =
-        TOOL(verb, way_of(verb), text_of(series.victim.pid), option, option ? "-" : NULL);
+        TOOL(verb, "--call", text_of(series.victim.pid), option, option ? "-" : NULL);
     REQUIRE(result.code == 0, "%s", result_text(&result));
     if (!switch_off(&series))
         return;

@@ -49,7 +49,7 @@ static void profile_verbs(const char *pid)
     whole_profile(&result);
     if (!check_failed())
         plain_dump(pid);
-    result = TOOL("stats", "--json", pid);
+    result = TOOL("stats", "--full", "--json", pid);
     REQUIRE(result.code == 0 && begins(&result, "{"), "stats --json: %s", result_text(&result));
 }
 
@@ -60,7 +60,7 @@ static void all_verbs(const char *pid)
     SAYS("prof.active   yes", "status", pid);
     SAYS("prof.active: true -> false", "off", "--call", pid);
     SAYS("prof.active: false -> true", "on", "--call", pid);
-    SAYS("allocated", "stats", pid);
+    SAYS("in use", "stats", "--call", pid);
     SAYS("opt.prof = true", "mallctl", pid, "opt.prof", "version");
     profile_verbs(pid);
     if (check_failed())
