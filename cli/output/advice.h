@@ -1,0 +1,50 @@
+/*
+ * What can be done against memory of jemalloc that is free but not returned: one or more lines,
+ * the same words wherever they are shown.
+ */
+#pragma once
+
+#include "base/json.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+
+/* Where most of the free memory is. */
+enum advice_waste {
+    ADVICE_NONE,    /* nowhere: there is little of it */
+    ADVICE_SLABS,   /* between objects in slabs */
+    ADVICE_PAGES,   /* whole free pages: dirty and muzzy ones */
+    ADVICE_PADDING, /* behind large objects */
+    ADVICE_PINNED,  /* free pages that extent hooks keep */
+};
+
+/* What is unknown stays 0. */
+struct advice_facts {
+    enum advice_waste most;
+    int pid;             /* 0: of files */
+    const char *program; /* the name of the process; NULL: unknown */
+    bool in_program;     /* its jemalloc is linked into the program (struct instance) */
+    bool can_sample;     /* opt.prof is true */
+    bool has_stacks;     /* the stacks that keep slabs have been shown */
+    const char *keeper;  /* the call whose objects keep most of it; NULL: unknown */
+    uint64_t slabs;      /* bytes between objects in slabs */
+    uint64_t largest;    /* of them: in the arena that has most of it */
+    uint64_t left;       /* and in arenas that no thread is assigned to */
+    unsigned arenas;     /* that have some of it */
+    uint64_t cached;     /* bytes that threads keep for their next allocations */
+};
+
+enum { ADVICE_LINES = 4, ADVICE_SIZE = 320 };
+
+/* Each line begins with "helps: " or "next: ", and the most useful one is the first. */
+struct advice {
+    size_t count;
+    char lines[ADVICE_LINES][ADVICE_SIZE];
+};
+
+void advice_make(struct advice *advice, const struct advice_facts *facts);
+/* Prints the lines, wrapped. */
+void advice_print(const struct advice *advice, FILE *out);
+/* Adds a list of the lines under this name. */
+void advice_json(const struct advice *advice, const char *name, struct json *json);
