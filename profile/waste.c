@@ -30,6 +30,11 @@ double waste_full_part(const struct waste_class *class)
     return fmin(full / (double)class->objects, 1);
 }
 
+double waste_expected(const struct waste_class *class, double objects, uint64_t period)
+{
+    return objects * expm1((double)class->size / (period ? (double)period : 1));
+}
+
 /* ---- the class of a stack ---- */
 
 struct sharing {
@@ -204,9 +209,21 @@ static bool add_stack(struct sharing *sharing, uint32_t number)
 
 static bool add_stacks(struct sharing *sharing)
 {
+    struct waste *waste = sharing->waste;
+
     for (size_t i = 0; sharing->samples && i < sharing->samples->count; i++)
         if (!add_stack(sharing, (uint32_t)i))
             return false;
+    for (size_t i = 0; sharing->samples && i < waste->class_count; i++) {
+        const struct waste_class *class = &waste->classes[i];
+        const uint64_t own = class->own < class->objects ? class->own : class->objects;
+        if (!own)
+            continue;
+        if (!LIST_GROW(waste->rows, sharing->capacity, waste->count))
+            return false;
+        waste->rows[waste->count++] = (struct waste_row){
+            .sample = TABLE_NONE, .own = true, .class = i, .objects = (double)own};
+    }
     return true;
 }
 
@@ -283,6 +300,11 @@ static void give_share(struct waste_row *row, const struct waste_class *class,
     bound_share(row, class, sums);
 }
 
+static uint64_t add_bytes(uint64_t sum, uint64_t bytes)
+{
+    return __builtin_add_overflow(sum, bytes, &sum) ? UINT64_MAX : sum;
+}
+
 static void add_rest(struct waste *waste, size_t class, uint64_t bytes, const struct sums *sums)
 {
     const struct waste_class *of = &waste->classes[class];
@@ -301,8 +323,7 @@ static void add_rest(struct waste *waste, size_t class, uint64_t bytes, const st
     };
     if (sums->objects > 0)
         bound_share(row, of, sums);
-    if (__builtin_add_overflow(waste->unknown, bytes, &waste->unknown))
-        waste->unknown = UINT64_MAX;
+    waste->unknown = add_bytes(waste->unknown, bytes);
 }
 
 /* What the rows of one class need, one for each class. */
@@ -326,6 +347,8 @@ static void share_to_stacks(struct waste *waste, struct shares *shares)
         struct shares *share = &shares[row->class];
         give_share(row, &waste->classes[row->class], &share->sums, &share->given);
         share->last = row;
+        if (row->own)
+            waste->own = add_bytes(waste->own, row->bytes);
     }
 }
 
@@ -334,8 +357,7 @@ static void add_rests(struct waste *waste, struct shares *shares)
     for (size_t i = 0; i < waste->class_count; i++) {
         const uint64_t bytes = waste_bytes(&waste->classes[i]),
                        left = bytes - shares[i].given.bytes;
-        if (__builtin_add_overflow(waste->bytes, bytes, &waste->bytes))
-            waste->bytes = UINT64_MAX;
+        waste->bytes = add_bytes(waste->bytes, bytes);
         if (shares[i].sums.rest > 0)
             add_rest(waste, i, left, &shares[i].sums);
         else

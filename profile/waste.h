@@ -12,16 +12,23 @@ struct waste_class {
     uint64_t per_slab; /* objects that fit into one slab */
     uint64_t slab_bytes;
     uint64_t requests; /* allocations since the start of the process; 0: unknown */
+    uint64_t own;      /* of objects: known to be the allocator's own, which no sample is of */
 };
 
 /* Returns the bytes that are free in its slabs: (slabs * per_slab - objects) * size. Saturates. */
 uint64_t waste_bytes(const struct waste_class *class);
 /* Returns the part of its objects that are in full slabs, and so keep no free space. */
 double waste_full_part(const struct waste_class *class);
+/*
+ * Returns how many samples there would be if so many objects of the class, which are not sampled
+ * themselves, had been allocated while one byte in `period` was sampled.
+ */
+double waste_expected(const struct waste_class *class, double objects, uint64_t period);
 
 /* The free space of a class that the objects of one stack keep. */
 struct waste_row {
     uint32_t sample; /* the first one with these calls; TABLE_NONE: the stacks are not known */
+    bool own;        /* of the allocator itself, which has no sample */
     size_t class;    /* index in classes */
     double objects;  /* of the stack in slabs of the class, as estimated */
     double variance; /* of objects */
@@ -38,7 +45,8 @@ struct waste {
     struct waste_row *rows; /* the largest first; without those of 0 bytes */
     size_t count;
     uint64_t bytes;    /* of all classes, which is the sum of the rows; saturates */
-    uint64_t unknown;  /* of them: of rows without a sample */
+    uint64_t unknown;  /* of them: of rows without a sample, but not the allocator's own */
+    uint64_t own;      /* of them: of rows of the allocator's own */
     bool has_profile;  /* samples were given */
     double unsharable; /* objects of stacks that are larger than all classes */
 };
@@ -49,9 +57,10 @@ struct waste {
  * class of its mean size; if that is between two classes, for both (mixed). Objects that were
  * sampled do not count, because they are not in slabs (jemalloc's arena_prof_promote, 4.0 and
  * later). If the class has more objects than the samples explain, beyond their error, the rest of
- * the free space has a row without a sample: they were allocated before sampling began, or are
- * kept by threads for their next allocations. samples NULL: all rows are without. Neither is
- * copied. False: out of memory. Call waste_free in every case.
+ * the free space has a row without a sample: nobody knows whether they were
+ * allocated while nothing was sampled, are kept by threads for their next allocations, or are of a
+ * stack of which chance took no sample (waste_expected). samples NULL: all rows are without.
+ * Neither is copied. False: out of memory. Call waste_free in every case.
  */
 bool waste_make(struct waste *waste, const struct waste_class *classes, size_t class_count,
                 const struct samples *samples);

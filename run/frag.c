@@ -1,10 +1,22 @@
 #include "run/frag.h"
+#include "base/list.h"
 #include "base/util.h"
+#include "jemalloc/extents/live.h"
+#include "jemalloc/extents/totals.h"
+#include "jemalloc/tsd/arenas.h"
 #include "run/faults.h"
 #include "run/readout.h"
+#include "run/thread_view.h"
 
 #include <stdlib.h>
 #include <string.h>
+
+static const char stage[] = "look for fragmentation";
+
+static fault_code frag_no_memory(struct fault *fault)
+{
+    return fault_set(fault, FAULT_INTERNAL, ENOMEM, stage, "out of memory");
+}
 
 void frag_init(struct frag *frag)
 {
@@ -46,12 +58,21 @@ static fault_code take_frag_classes(struct frag *frag, struct fault *fault)
 
     frag->classes = calloc(count + 1, sizeof *frag->classes);
     if (!frag->classes)
-        return fault_set(fault, FAULT_INTERNAL, ENOMEM, "size classes", "out of memory");
+        return frag_no_memory(fault);
     for (size_t i = 0; i < count; i++) {
         frag->classes[i] = class_of(&all->bins[i]);
         frag->classes[i].nonfull = count_nonfull(frag, &all->bins[i]);
     }
     frag->class_count = count;
+    frag->since_50 = frag->bins.since_50;
+    frag->has_left = true;
+    frag->account.source = ACCOUNT_CALL;
+    frag->account.counted.gauges = frag->bins.gauges;
+    frag->account.counted.known = 0;
+    for (unsigned i = 0; i < CTL_GAUGES; i++)
+        if ((i != CTL_RETAINED || frag->bins.gauges.has_retained) &&
+            (i != CTL_PINNED || frag->bins.gauges.has_pinned))
+            frag->account.counted.known |= 1u << i;
     return FAULT_NONE;
 }
 
@@ -67,14 +88,14 @@ static size_t largest_class(const struct bins *bins)
     return most;
 }
 
-/* ---- of a process ---- */
+/* ---- of a process, by a call ---- */
 
 /* The statistics first: a process without profiling has them, too. */
 static fault_code count_held(struct attachment *attachment, void *ctx, struct fault *fault)
 {
     struct frag *frag = ctx;
     struct injection *injection = &attachment->injection;
-    fault_code rc = build_read(injection, &attachment->instance, &frag->build, fault);
+    fault_code rc = build_read(injection, &attachment->instance, &frag->account.build, fault);
     size_t largest;
 
     bins_free(&frag->bins); /* of an attempt before */
@@ -86,7 +107,7 @@ static fault_code count_held(struct attachment *attachment, void *ctx, struct fa
         rc = left_behind_read(injection, &attachment->instance, &frag->bins, largest, &frag->left,
                               fault);
     frag->counted = rc == FAULT_NONE;
-    return rc == FAULT_NONE ? build_can_profile(&frag->build, fault) : rc;
+    return rc == FAULT_NONE ? build_can_profile(&frag->account.build, fault) : rc;
 }
 
 static bool lacks_profiling(fault_code rc)
@@ -106,28 +127,304 @@ static fault_code choose_frag_way(struct attachment *attachment, struct fault *f
     return rc == FAULT_UNREADABLE ? readout_call_instead(attachment, fault) : rc;
 }
 
-static fault_code take_frag_profile(struct frag *frag, struct attachment *attachment,
+/* The RSS, and what sampling adds, which no call tells. */
+static fault_code read_account_beside(struct account *account, struct attachment *attachment,
+                                      struct fault *fault)
+{
+    const enum way way = attachment->request.way;
+    fault_code rc;
+
+    attachment->request.way = WAY_MEMORY;
+    rc = account_read(account, attachment, fault);
+    attachment->request.way = way;
+    return rc;
+}
+
+static fault_code take_frag_by_call(struct frag *frag, struct attachment *attachment,
                                     struct fault *fault)
 {
     const struct capture_steps steps = {.first = count_held, .ctx = frag};
-    fault_code rc = choose_frag_way(attachment, fault);
+    fault_code rc = attachment->planned ? FAULT_NONE : attachment_prepare(attachment, fault);
 
+    if (rc == FAULT_NONE)
+        rc = choose_frag_way(attachment, fault);
     if (lacks_profiling(rc))
-        return attachment_hold(attachment, count_held, frag, fault);
-    return rc == FAULT_NONE ? capture_take(attachment, &frag->capture, &steps, fault) : rc;
-}
-
-fault_code frag_take(struct frag *frag, struct attachment *attachment, struct fault *fault)
-{
-    fault_code rc = take_frag_profile(frag, attachment, fault);
-
+        rc = attachment_hold(attachment, count_held, frag, fault);
+    else if (rc == FAULT_NONE)
+        rc = capture_take(attachment, &frag->capture, &steps, fault);
     if (lacks_profiling(rc) && frag->counted) {
         frag->why = rc;
         rc = FAULT_NONE;
     }
     if (rc == FAULT_NONE)
-        rc = target_usage(&attachment->target, &frag->process, &frag->source, fault);
+        rc = read_account_beside(&frag->account, attachment, fault);
     return rc == FAULT_NONE ? take_frag_classes(frag, fault) : rc;
+}
+
+/* ---- of a process, from its records ---- */
+
+/* The free space in the slabs of each arena, by class. */
+struct arena_frees {
+    uint64_t (*list)[CLASSES_MAX];
+    size_t count, capacity;
+};
+
+struct slab_pass {
+    const struct classes *classes;
+    struct slab_total slabs[CLASSES_MAX];
+    struct arena_frees arenas;
+    bool no_memory;
+};
+
+static bool add_slab(void *ctx, const struct extent *extent)
+{
+    struct slab_pass *pass = ctx;
+    struct slab_total *total = &pass->slabs[extent->class];
+    struct arena_frees *arenas = &pass->arenas;
+
+    if (!extent->slab || extent->arena >= TSD_ARENAS_MAX)
+        return true;
+    while (arenas->count <= extent->arena) {
+        if (!LIST_GROW(arenas->list, arenas->capacity, arenas->count)) {
+            pass->no_memory = true;
+            return false;
+        }
+        memset(arenas->list[arenas->count++], 0, sizeof *arenas->list);
+    }
+    total->slabs++;
+    total->nonfull += extent->used < extent->objects;
+    total->objects += extent->used;
+    arenas->list[extent->arena][extent->class] += (extent->objects - extent->used) * extent->size;
+    return true;
+}
+
+static uint64_t of_all(uint64_t read, double share)
+{
+    return share > 0 && share < 1 ? (uint64_t)((double)read / share + 0.5) : read;
+}
+
+/* An object that is freed between the two passes is no reason for more own ones than there are. */
+static fault_code set_classes(struct frag *frag, const struct slab_pass *pass,
+                              const struct live_look *look, double share, struct fault *fault)
+{
+    frag->class_count = pass->classes->bins;
+    frag->classes = calloc(frag->class_count + 1, sizeof *frag->classes);
+    if (!frag->classes)
+        return frag_no_memory(fault);
+    for (size_t i = 0; i < frag->class_count; i++) {
+        const struct extent_class *class = &pass->classes->list[i];
+        const struct slab_total *total = &pass->slabs[i];
+        frag->classes[i] = (struct waste_class){.size = class->size,
+                                                .objects = of_all(total->objects, share),
+                                                .slabs = of_all(total->slabs, share),
+                                                .nonfull = of_all(total->nonfull, share),
+                                                .per_slab = class->objects,
+                                                .slab_bytes = class->slab_bytes,
+                                                .own = look->own[i]};
+    }
+    return FAULT_NONE;
+}
+
+/* Threads that cannot be seen may have any arena. */
+static bool find_used_arenas(struct attachment *attachment, bool used[TSD_ARENAS_MAX])
+{
+    struct thread_view view;
+    struct fault ignored;
+    bool known =
+        thread_view_read(&view, attachment, 0, &ignored) == FAULT_NONE && view.threads.place.layout;
+
+    if (known)
+        thread_view_number_arenas(&view);
+    for (size_t i = 0; known && i < view.threads.count; i++) {
+        const struct tsd_thread *thread = &view.threads.list[i];
+        known = thread->background || thread->pointer;
+        if (thread->arena_at && thread->arena < 0)
+            known = false;
+        else if (thread->arena >= 0 && thread->arena < TSD_ARENAS_MAX)
+            used[thread->arena] = true;
+    }
+    thread_view_free(&view);
+    return known;
+}
+
+static void sum_arenas(struct frag *frag, struct attachment *attachment,
+                       const struct arena_frees *arenas, double share)
+{
+    AUTO_FREE bool *used = calloc(TSD_ARENAS_MAX, sizeof *used);
+    size_t most = 0;
+
+    frag->has_left = used && find_used_arenas(attachment, used);
+    for (size_t i = 1; i < frag->class_count; i++)
+        if (waste_bytes(&frag->classes[i]) > waste_bytes(&frag->classes[most]))
+            most = i;
+    frag->left.size = frag->classes[most].size;
+    frag->left.initialized = (unsigned)arenas->count;
+    for (size_t i = 0; i < arenas->count; i++) {
+        uint64_t all = 0;
+        for (size_t j = 0; j < frag->class_count; j++)
+            all += of_all(arenas->list[i][j], share);
+        frag->arenas += all > 0;
+        frag->largest = all > frag->largest ? all : frag->largest;
+        if (!frag->has_left || used[i])
+            continue;
+        frag->left_all += all;
+        frag->left.bytes += of_all(arenas->list[i][most], share);
+        frag->left.arenas += arenas->list[i][most] > 0;
+    }
+}
+
+/* ---- the stacks ---- */
+
+/* By stack and class. */
+static int compare_sampled(const void *a, const void *b)
+{
+    const struct live_object *x = a, *y = b;
+
+    if (x->stack != y->stack)
+        return x->stack < y->stack ? -1 : 1;
+    return x->class < y->class ? -1 : x->class > y->class;
+}
+
+struct object_text {
+    const struct live *live;
+    const struct live_look *look;
+    uint64_t period;
+};
+
+/* jemalloc's own form (profile/heap.h), but a stack comes once for each class: its mean is exact.
+ */
+static bool print_sampled(const void *ctx, FILE *out)
+{
+    const struct object_text *text = ctx;
+    const struct live_look *look = text->look;
+    const struct live_stacks *stacks = live_stacks(text->live);
+
+    fprintf(out, "heap_v2/%llu\n", (unsigned long long)text->period);
+    for (size_t i = 0, end; i < look->sample_count; i = end) {
+        const struct live_object *first = &look->samples[i];
+        const uint64_t size = live_classes(text->live)->list[first->class].size;
+        uint64_t count;
+
+        for (end = i + 1; end < look->sample_count; end++)
+            if (compare_sampled(first, &look->samples[end]) != 0)
+                break;
+        count = of_all(end - i, look->share);
+        fputc('@', out);
+        for (uint32_t j = 0; first->stack != TABLE_NONE && j < stacks->list[first->stack].depth;
+             j++)
+            fprintf(out, " %#llx",
+                    (unsigned long long)stacks->words[stacks->list[first->stack].first + j]);
+        fprintf(out, "\n  t*: %llu: %llu [0: 0]\n", (unsigned long long)count,
+                (unsigned long long)(count * size));
+    }
+    return !ferror(out);
+}
+
+static fault_code write_sampled(struct frag *frag, struct attachment *attachment,
+                                const struct live *live, struct live_look *look, uint64_t period,
+                                struct fault *fault)
+{
+    const struct object_text text = {live, look, period};
+    fault_code rc;
+
+    qsort(look->samples, look->sample_count, sizeof *look->samples, compare_sampled);
+    rc = sink_print(&frag->capture.text, print_sampled, &text, stage, "the samples", fault);
+    if (rc == FAULT_NONE)
+        rc = dump_complete(&attachment->target, &frag->capture.text, fault);
+    frag->capture.bytes = frag->capture.text.len;
+    frag->capture.taken = frag->by_object = rc == FAULT_NONE;
+    return rc;
+}
+
+/* Reads the profile as jemalloc counts it, by stack: of a release whose samples are unknown. */
+static fault_code take_frag_text(struct frag *frag, struct attachment *attachment,
+                                 struct fault *fault)
+{
+    fault_code rc = readout_find(attachment, fault);
+
+    attachment->reads = rc == FAULT_NONE;
+    if (rc == FAULT_NONE)
+        rc = capture_take(attachment, &frag->capture, NULL, fault);
+    if (rc != FAULT_UNREADABLE && !lacks_profiling(rc))
+        return rc;
+    frag->why = rc;
+    return FAULT_NONE;
+}
+
+static fault_code take_stacks(struct frag *frag, struct attachment *attachment,
+                              const struct live *live, struct live_look *look, struct fault *fault)
+{
+    const struct reader_source source = attachment_source(attachment, NULL);
+    const enum way way = attachment->request.way;
+    struct fact_variables variables;
+    struct prof_state state;
+    fault_code rc;
+
+    facts_locate(&variables, source.instance, source.modules, source.target, source.memory);
+    facts_read(&variables, source.memory, &state);
+    if (state.build.opt_prof != FACT_YES) { /* all that memory tells of many builds */
+        frag->why = state.build.config_prof == FACT_NO ? FAULT_PROF_ABSENT : FAULT_PROF_DISABLED;
+        return FAULT_NONE;
+    }
+    if (live_has_samples(live) && state.lg_sample_known && state.lg_sample < 63)
+        return write_sampled(frag, attachment, live, look, 1ull << state.lg_sample, fault);
+    attachment->request.way = WAY_MEMORY; /* a profile alone is no reason for a call */
+    rc = take_frag_text(frag, attachment, fault);
+    attachment->request.way = way;
+    return rc;
+}
+
+/* ---- all of it ---- */
+
+static fault_code count_frag_records(struct frag *frag, struct attachment *attachment,
+                                     struct live *live, struct live_look *look, struct fault *fault)
+{
+    struct extents_pass out = {.limit = LIVE_LIMIT};
+    struct slab_pass *pass = calloc(1, sizeof *pass);
+    fault_code rc = pass ? live_take(live, look, fault) : frag_no_memory(fault);
+
+    if (rc == FAULT_NONE) {
+        pass->classes = live_classes(live);
+        rc = extents_each(live_extents(live), add_slab, pass, &out, fault);
+    }
+    if (rc == FAULT_NONE && pass->no_memory)
+        rc = frag_no_memory(fault);
+    if (rc == FAULT_NONE)
+        rc = account_read(&frag->account, attachment, fault);
+    if (rc == FAULT_NONE)
+        rc = set_classes(frag, pass, look, out.share, fault);
+    attachment->reads = rc == FAULT_NONE;
+    if (rc == FAULT_NONE) {
+        sum_arenas(frag, attachment, &pass->arenas, out.share);
+        frag->since_50 = frag->counted = true;
+        rc = take_stacks(frag, attachment, live, look, fault);
+    }
+    if (pass)
+        free(pass->arenas.list);
+    free(pass);
+    return rc;
+}
+
+fault_code frag_take(struct frag *frag, struct attachment *attachment, struct fault *fault)
+{
+    const struct reader_source source = attachment_source(attachment, &attachment->deadline);
+    struct live_look look = {.samples = NULL};
+    struct live *live;
+    fault_code rc;
+
+    if (attachment->request.way == WAY_CALL)
+        return take_frag_by_call(frag, attachment, fault);
+    rc = live_open(&live, &source, true, fault);
+    if (rc == FAULT_NONE)
+        rc = count_frag_records(frag, attachment, live, &look, fault);
+    live_look_free(&look);
+    live_close(live);
+    if (rc != FAULT_UNREADABLE || attachment->request.way == WAY_MEMORY)
+        return rc;
+    frag_free(frag);
+    frag_init(frag);
+    rc = readout_call_instead(attachment, fault);
+    return rc == FAULT_NONE ? take_frag_by_call(frag, attachment, fault) : rc;
 }
 
 /* ---- of a report ---- */

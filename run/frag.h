@@ -1,21 +1,30 @@
-/* What of the memory of a process is free but not returned, and which stacks keep it. */
+/*
+ * What of the memory of a process is free but not returned, and which stacks keep it. From
+ * jemalloc's own records each sampled object has its size class; a profile's text knows only the
+ * mean size of a stack's objects.
+ */
 #pragma once
 
 #include "jemalloc/left_behind.h"
 #include "profile/waste.h"
+#include "run/account.h"
 #include "run/capture.h"
 
 struct frag {
-    struct build build;
-    struct bins bins;
+    struct account account;
+    struct bins bins;            /* unless it was read from the records */
+    bool since_50;               /* the gauges that came with jemalloc 5.0 are known */
+    bool has_left;               /* which arenas have no thread is known */
     struct left_behind left;     /* of the class with most free space */
-    bool counted;                /* bins has been read */
+    uint64_t left_all;           /* bytes in such arenas, of all classes; 0 with bins */
+    unsigned arenas;             /* that have free space in slabs; 0: unknown */
+    uint64_t largest;            /* bytes in the one that has most */
+    bool counted;                /* classes are known */
     struct waste_class *classes; /* of all arenas */
     size_t class_count;
     struct capture capture; /* taken: there is a profile */
-    fault_code why;         /* without one: FAULT_PROF_DISABLED or FAULT_PROF_ABSENT */
-    struct proc_usage process;
-    enum usage_source source;
+    bool by_object;         /* each stack of it has the objects of one size class */
+    fault_code why;         /* without one: FAULT_PROF_DISABLED, FAULT_PROF_ABSENT, or unreadable */
 };
 
 /* frag_free releases what frag_take or frag_parse has made, after a failure, too. */
@@ -23,9 +32,11 @@ void frag_init(struct frag *frag);
 void frag_free(struct frag *frag);
 
 /*
- * Reads the statistics by a call, and close to it the profile, in the same stop or from memory,
- * and the RSS. A process without profiling is no fault. Needs attachment_open. FAULT_STATS_ABSENT;
- * faults of capture_take and bins_read.
+ * After attachment_find. Counts from jemalloc's records, and takes the profile from them: nothing
+ * is called and nothing stopped. Where they cannot be read and request.way allows it, or with
+ * WAY_CALL, reads the statistics by a call, and close to it the profile, in the same stop or from
+ * memory. A process without profiling is no fault. FAULT_STATS_ABSENT; faults of capture_take,
+ * bins_read and live_take.
  */
 fault_code frag_take(struct frag *frag, struct attachment *attachment, struct fault *fault);
 

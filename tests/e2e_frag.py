@@ -36,13 +36,20 @@ class Frag(lib.TestCase):
     def frag(self, *words):
         told = json.loads(self.assert_ran(lib.run_tool("frag", "--json", *words)).out)
         self.assert_adds_up(told)
+        if "--call" not in words:
+            self.assertEqual((told["source"], told["way"]), ("records", "memory"))
+            self.assertEqual((told["calls"], told["holds"], told["longest_held_ns"]), (0, 0, 0))
         return told
 
     def assert_adds_up(self, told):
+        """The parts are the RSS and what is absent; the rows are the space in slabs."""
         parts = told["parts"]
-        self.assertEqual(sum(part or 0 for part in parts.values()), told["unallocated"])
         resident = told["rss"] if told["rss"] is not None else told["resident"]
-        self.assertEqual(resident - told["allocated"], told["unallocated"])
+        self.assertEqual(sum(part or 0 for part in parts.values()), resident + told["absent"])
+        self.assertTrue(all(part is None or part >= 0 for part in parts.values()), parts)
+        kinds = [told[kind] for kind in ("by_samples", "by_inference", "own", "not_sampled")]
+        self.assertEqual(sum(kinds), parts["slabs"])
+        self.assertLessEqual(sum(row["bytes"] for row in told["rows"]), parts["slabs"])
 
     def assert_blames(self, told, function, waste):
         """The first row is of the function; its class has what the program counts.
@@ -90,7 +97,7 @@ class Frag(lib.TestCase):
         told = self.frag(process.pid)
         self.assert_blames(told, function, waste)
         self.assertEqual(told["profile"], "sampled")
-        self.assertLess(told["parts"]["dirty"] + told["returned_by_purge"], 1 << 20)
+        self.assertLess((told["parts"]["free_pages"] or 0) + told["returned_by_purge"], 1 << 20)
         profile, stats = self.dump_both(process)
         offline = json.loads(
             self.assert_ran(lib.run_tool("report", "--json", profile, "--stats", stats)).out
@@ -98,13 +105,20 @@ class Frag(lib.TestCase):
         self.assert_adds_up(offline)
         self.assertIsNone(offline["rss"])
         self.assertEqual(offline["rows"][0]["stack"], told["rows"][0]["stack"])
-        self.assertEqual(offline["rows"][0]["bytes"], told["rows"][0]["bytes"])
+        self.assertAlmostEqual(
+            offline["rows"][0]["bytes"], told["rows"][0]["bytes"], delta=TOLERANCE * waste
+        )
+        self.assertEqual((offline["source"], offline["by_samples"]), ("call", 0))
+        self.assertEqual({row["by"] for row in offline["rows"]} - {None}, {"inference"})
+        self.assertEqual({row["by"] for row in told["rows"]} - {None}, {"samples"})
         self.assertEqual(offline["left_behind"], told["left_behind"])
         self.assert_blames(offline, function, waste)
         text = self.assert_ran(lib.run_tool("frag", process.pid)).text
         answer, rest = text.split("\n", 1)
         self.assertEqual(answer, "frag[%d] %s" % (process.pid, told["answer"]))
-        self.assertRegex(rest, r"\ARSS .* - allocated .* = .*:\n  slabs ")
+        self.assertRegex(rest, r"\ARSS .*:\n  in use  (?s:.*)\n  slabs ")
+        self.assertRegex(rest, r"by samples of the same size")
+        self.assertRegex(rest, r"\nhelps: a restart; jeattach purge does not")
         self.assertIn("%s (frag.c:" % function, rest)
         self.assertIsNone(process.poll())
         return process, told, text
@@ -164,7 +178,7 @@ class Frag(lib.TestCase):
         told = self.frag(process.pid)
         self.assertEqual((told["profile"], told["rows"][0]["stack"]), ("empty", None))
         self.assertIn("not known: the profile has no sample", told["answer"])
-        self.assertEqual(told["not_sampled"], told["parts"]["slabs"])
+        self.assertEqual(told["not_sampled"] + told["own"], told["parts"]["slabs"])
         text = self.assert_ran(lib.run_tool("frag", process.pid)).text
         self.assertIn("next: jeattach on %d" % process.pid, text)
 

@@ -112,7 +112,7 @@ class Series:
             "stats": ["stats", "--call"],
             "bins": ["stats", "--bins", "--call"],
             "report": ["stats", "--full", "--json"],
-            "frag": ["frag"],
+            "frag": ["frag", "--call"],
             "mallctl": ["mallctl"],
             "reset": ["reset", "--lg-sample", "12"],
             "purge": ["purge"],

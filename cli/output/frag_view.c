@@ -2,12 +2,12 @@
 #include "base/text.h"
 #include "base/util.h"
 #include "cli/message.h"
+#include "cli/output/advice.h"
 #include "cli/output/stack_json.h"
 #include "cli/output/wrap.h"
 #include "profile/stack_text.h"
 #include "profile/views/call_label.h"
 #include "profile/views/place_text.h"
-#include "run/account.h"
 #include "run/faults.h"
 
 #include <math.h>
@@ -18,98 +18,101 @@ enum { ROWS_DEFAULT = 10, ANSWER_BYTES = PLACE_TEXT_SIZE + 256, CALL_INDENT = 12
 /* Less than this is no waste to speak of. */
 enum { WASTE_LEAST = 1 << 20, WASTE_LEAST_PERCENT = 10 };
 
+/* With fewer samples than these in the mean, a stack of any size may have none. */
+enum { SAMPLES_FEW = 8 };
+
 /* ---- the parts ---- */
 
+/* Those of the account, of which the space between objects is divided. */
 enum part {
+    PART_IN_USE,
+    PART_SAMPLING,
     PART_SLABS,
     PART_PADDING,
-    PART_DIRTY,
-    PART_MUZZY,
+    PART_PAGES,
     PART_PINNED,
-    PART_METADATA,
-    PART_OTHER,
+    PART_OWN,
+    PART_OUTSIDE,
     PARTS
 };
 
-static const char *const part_names[PARTS] = {"slabs",  "padding",  "dirty", "muzzy",
-                                              "pinned", "metadata", "other"};
+static const char *const part_names[PARTS] = {"in use",     "sampling", "slabs",    "padding",
+                                              "free pages", "pinned",   "own data", "outside"};
+static const char *const part_keys[PARTS] = {"in_use",     "sampling", "slabs",    "padding",
+                                             "free_pages", "pinned",   "own_data", "outside"};
 
-/* The parts of what is resident but not allocated; they can be negative, as those of stats. */
 struct parts {
-    int64_t bytes[PARTS];
+    bool known[PARTS];
+    uint64_t bytes[PARTS];
     bool has_rss;      /* else of stats.resident */
-    bool has_lazy;     /* muzzy is counted by the kernel */
     uint64_t resident; /* the RSS, or stats.resident */
-    int64_t whole;     /* the sum */
-    int64_t waste;     /* of free memory of jemalloc, what is in memory at least */
-    int64_t returned;  /* what a purge returns at most */
-    int64_t padding;   /* of padding, what is in memory at least */
-    int64_t pages;     /* and of dirty and muzzy pages */
+    uint64_t absent;   /* counted, but not in memory */
+    uint64_t whole;    /* the sum of the parts: resident + absent */
+    uint64_t waste;    /* of free memory of jemalloc, what is in memory at least */
+    uint64_t returned; /* what a purge returns at most */
+    uint64_t padding;  /* of padding, what is in memory at least */
+    uint64_t pages;    /* and of free pages */
 };
 
-static int64_t limited(uint64_t bytes)
+static uint64_t left_of(uint64_t bytes, uint64_t part)
 {
-    return bytes > INT64_MAX ? INT64_MAX : (int64_t)bytes;
+    return bytes > part ? bytes - part : 0;
 }
 
-static int64_t or_none(int64_t bytes)
+static uint64_t sum_of(uint64_t a, uint64_t b)
 {
-    return bytes > 0 ? bytes : 0;
+    return __builtin_add_overflow(a, b, &a) ? UINT64_MAX : a;
 }
 
 /*
  * jemalloc also counts pages that were never touched. Most of those are behind large and sampled
  * objects; after these, free pages are the likeliest. All regions of a slab have been in use.
  */
-static void take_off_untouched(struct parts *parts)
+static void take_off_absent(struct parts *parts)
 {
-    const int64_t other = parts->bytes[PART_OTHER],
-                  untouched = other > -INT64_MAX ? or_none(-other) : INT64_MAX,
-                  padding = or_none(parts->bytes[PART_PADDING]);
+    const uint64_t sampling = parts->bytes[PART_SAMPLING], padding = parts->bytes[PART_PADDING];
 
-    parts->padding = or_none(padding - untouched);
-    parts->pages = or_none(parts->returned - or_none(untouched - padding));
+    parts->padding = left_of(padding, left_of(parts->absent, sampling));
+    parts->pages = left_of(parts->returned, left_of(left_of(parts->absent, sampling), padding));
 }
 
-static void add_sums(struct parts *parts)
-{
-    for (enum part i = 0; i < PARTS; i++)
-        parts->whole = add_saturating(parts->whole, parts->bytes[i]);
-    parts->returned = add_saturating(parts->bytes[PART_DIRTY], parts->bytes[PART_MUZZY]);
-    if (parts->returned > limited(parts->resident))
-        parts->returned = limited(parts->resident);
-    take_off_untouched(parts);
-    parts->waste = add_saturating(add_saturating(parts->bytes[PART_SLABS], parts->padding),
-                                  add_saturating(parts->pages, parts->bytes[PART_PINNED]));
-}
-
-/* The parts of stats, two of them divided: the free space in slabs, and lazily freed pages. */
+/* The account is of another moment than the slabs: their part is at most the space between. */
 static void make_parts(const struct frag_view *view, struct parts *parts)
 {
-    const struct frag *frag = view->frag;
-    const struct stats_gauges *gauges = &frag->bins.gauges;
-    const struct account account = {.source = ACCOUNT_CALL,
-                                    .counted = {.gauges = *gauges, .known = ~0u}};
-    const struct account_sum sum = account_sum_up(&account);
-    const uint64_t *bytes = sum.bytes;
-    int64_t other, lazy = limited(frag->process.lazy_free);
+    static const enum account_part same[PARTS] = {
+        [PART_IN_USE] = ACCOUNT_IN_USE, [PART_SAMPLING] = ACCOUNT_SAMPLING,
+        [PART_PAGES] = ACCOUNT_PAGES,   [PART_PINNED] = ACCOUNT_PINNED,
+        [PART_OWN] = ACCOUNT_OWN,       [PART_OUTSIDE] = ACCOUNT_OUTSIDE,
+        [PART_SLABS] = ACCOUNT_BETWEEN, [PART_PADDING] = ACCOUNT_BETWEEN};
+    struct account account = view->frag->account;
+    struct account_sum sum;
 
     memset(parts, 0, sizeof *parts);
-    parts->has_rss = frag->process.rss > 0;
-    parts->resident = parts->has_rss ? frag->process.rss : gauges->resident;
-    other = (int64_t)(parts->resident - gauges->resident);
-    if (lazy > other)
-        lazy = other > 0 ? other : 0;
-    parts->has_lazy = parts->has_rss && frag->source != USAGE_STATUS;
-    parts->bytes[PART_SLABS] = limited(view->waste->bytes);
-    parts->bytes[PART_PADDING] =
-        add_saturating(limited(bytes[ACCOUNT_BETWEEN]), -parts->bytes[PART_SLABS]);
-    parts->bytes[PART_DIRTY] = limited(bytes[ACCOUNT_PAGES]);
-    parts->bytes[PART_MUZZY] = lazy;
-    parts->bytes[PART_PINNED] = limited(bytes[ACCOUNT_PINNED]);
-    parts->bytes[PART_METADATA] = limited(bytes[ACCOUNT_OWN]);
-    parts->bytes[PART_OTHER] = add_saturating(other, -lazy);
-    add_sums(parts);
+    parts->has_rss = account.process.rss > 0;
+    if (!parts->has_rss)
+        account.process.rss = account.counted.gauges.resident;
+    sum = account_sum_up(&account);
+    for (enum part i = 0; i < PARTS; i++) {
+        parts->known[i] = sum.known[same[i]];
+        parts->bytes[i] = sum.bytes[same[i]];
+    }
+    parts->known[PART_OUTSIDE] &= parts->has_rss;
+    parts->resident = account.process.rss;
+    parts->absent = sum.absent;
+    parts->whole = sum.whole;
+    parts->bytes[PART_SLABS] = view->waste->bytes;
+    if (!sum.known[ACCOUNT_BETWEEN]) { /* the sum has it in what is outside */
+        parts->known[PART_SLABS] = true;
+        parts->bytes[PART_OUTSIDE] = left_of(parts->bytes[PART_OUTSIDE], view->waste->bytes);
+    } else if (parts->bytes[PART_SLABS] > sum.bytes[ACCOUNT_BETWEEN]) {
+        parts->bytes[PART_SLABS] = sum.bytes[ACCOUNT_BETWEEN];
+    }
+    parts->bytes[PART_PADDING] = left_of(sum.bytes[ACCOUNT_BETWEEN], parts->bytes[PART_SLABS]);
+    parts->returned =
+        parts->bytes[PART_PAGES] < parts->resident ? parts->bytes[PART_PAGES] : parts->resident;
+    take_off_absent(parts);
+    parts->waste = sum_of(sum_of(parts->bytes[PART_SLABS], parts->padding),
+                          sum_of(parts->pages, parts->bytes[PART_PINNED]));
 }
 
 /* ---- the answer ---- */
@@ -123,10 +126,10 @@ static const char *const verdict_names[] = {
 
 static enum verdict judge(const struct parts *parts)
 {
-    const int64_t sizes[] = {[VERDICT_SLABS] = parts->bytes[PART_SLABS],
-                             [VERDICT_PAGES] = parts->pages,
-                             [VERDICT_PADDING] = parts->padding,
-                             [VERDICT_PINNED] = parts->bytes[PART_PINNED]};
+    const uint64_t sizes[] = {[VERDICT_SLABS] = parts->bytes[PART_SLABS],
+                              [VERDICT_PAGES] = parts->pages,
+                              [VERDICT_PADDING] = parts->padding,
+                              [VERDICT_PINNED] = parts->bytes[PART_PINNED]};
     enum verdict most = VERDICT_SLABS;
 
     if (parts->waste < WASTE_LEAST ||
@@ -169,7 +172,9 @@ static const char *why_no_stack(const struct frag_view *view)
     if (view->samples && !view->samples->count)
         return "the profile has no sample";
     if (view->samples)
-        return "their objects were allocated before sampling began, or are kept in thread caches";
+        return "no sample is of them";
+    if (view->frag->why == FAULT_UNREADABLE)
+        return "the profile cannot be read from memory";
     return view->frag->why == FAULT_PROF_ABSENT
                ? "this jemalloc was built without profiling (config.prof)"
                : "profiling was not enabled (opt.prof)";
@@ -185,7 +190,7 @@ static void describe_unsure(const struct frag_view *view, const struct parts *pa
     int len = describe_part(view, (double)waste_bytes(class), (double)parts->waste, out, size);
 
     if (row->sample == TABLE_NONE)
-        strcpy(place, "objects that were not sampled");
+        strcpy(place, row->own ? "jemalloc itself" : "objects that were not sampled");
     else
         place_text(view->samples, &view->samples->list[row->sample], place);
     snprintf(out + len, size - (size_t)len,
@@ -268,13 +273,12 @@ static void print_frag_answer(const struct frag_view *view, const struct parts *
 /* ---- the table of parts ---- */
 
 static void print_frag_part(const struct frag_view *view, const struct parts *parts,
-                            const char *name, int64_t bytes, const char *meaning, FILE *out)
+                            const char *name, uint64_t bytes, const char *meaning, FILE *out)
 {
     char text[DISPLAY_NUMBER_SIZE], share[16];
 
-    snprintf(share, sizeof share, "%.1f %%",
-             display_percent((double)bytes, (double)parts->resident));
-    fprintf(out, "  %-9s %9s %8s  %s\n", name, display_bytes(view->display, (double)bytes, text),
+    snprintf(share, sizeof share, "%.1f %%", display_percent((double)bytes, (double)parts->whole));
+    fprintf(out, "  %-10s %9s %8s  %s\n", name, display_bytes(view->display, (double)bytes, text),
             share, meaning);
 }
 
@@ -284,59 +288,42 @@ static void print_beside(const struct frag_view *view, const char *name, uint64_
 {
     char text[DISPLAY_NUMBER_SIZE];
 
-    fprintf(out, "  %-9s %9s %8s  %s\n", name, display_bytes(view->display, (double)bytes, text),
-            "", meaning);
+    if (bytes)
+        fprintf(out, "  %-10s %9s %8s  %s\n", name,
+                display_bytes(view->display, (double)bytes, text), "", meaning);
 }
 
-static const char *meaning_of(const struct parts *parts, enum part part)
-{
-    static const char *const meanings[PARTS] = {
-        [PART_SLABS] = "free space between objects; no purge returns it",
-        [PART_PADDING] = "free space behind large and sampled objects",
-        [PART_DIRTY] = "free pages; jeattach purge returns them",
-        [PART_MUZZY] = "free pages; the kernel takes them when needed",
-        [PART_PINNED] = "free pages pinned by hooks; never returned",
-        [PART_METADATA] = "jemalloc's own data",
-        [PART_OTHER] = "not jemalloc: code, stacks, files, other heaps",
-    };
-
-    if (part == PART_OTHER && parts->bytes[part] < 0)
-        return "counted above, but not in memory (untouched)";
-    return meanings[part];
-}
-
-static bool is_counted(const struct frag_view *view, const struct parts *parts, enum part part)
-{
-    switch (part) {
-    case PART_MUZZY:
-        return parts->has_lazy;
-    case PART_PINNED:
-        return view->frag->bins.gauges.has_pinned;
-    case PART_OTHER:
-        return parts->has_rss;
-    default:
-        return true;
-    }
-}
+static const char *const part_meanings[PARTS] = {
+    [PART_IN_USE] = "by the program",
+    [PART_SAMPLING] = "what sampled objects take beyond their size",
+    [PART_SLABS] = "free space between objects; no purge returns it",
+    [PART_PADDING] = "free space behind large and sampled objects",
+    [PART_PAGES] = "not returned yet; jeattach purge returns them",
+    [PART_PINNED] = "free pages pinned by hooks; never returned",
+    [PART_OWN] = "jemalloc's own",
+    [PART_OUTSIDE] = "not jemalloc: code, stacks, files, other heaps",
+};
 
 static void print_frag_parts(const struct frag_view *view, const struct parts *parts, FILE *out)
 {
-    const struct stats_gauges *gauges = &view->frag->bins.gauges;
-    char resident[DISPLAY_NUMBER_SIZE], allocated[DISPLAY_NUMBER_SIZE], text[DISPLAY_NUMBER_SIZE];
+    const struct stats_gauges *gauges = &view->frag->account.counted.gauges;
+    char resident[DISPLAY_NUMBER_SIZE], text[DISPLAY_NUMBER_SIZE];
 
-    fprintf(out, "%s %s - allocated %s = %s:\n", parts->has_rss ? "RSS" : "stats.resident",
-            display_bytes(view->display, (double)parts->resident, resident),
-            display_bytes(view->display, (double)gauges->allocated, allocated),
-            display_bytes(view->display, (double)parts->whole, text));
+    fprintf(out, "%s %s", parts->has_rss ? "RSS" : "stats.resident",
+            display_bytes(view->display, (double)parts->resident, resident));
+    if (parts->absent)
+        fprintf(out, ", and %s that are counted but not in memory",
+                display_bytes(view->display, (double)parts->absent, text));
+    fputs(":\n", out);
     for (enum part i = 0; i < PARTS; i++)
-        if (is_counted(view, parts, i))
-            print_frag_part(view, parts, part_names[i], parts->bytes[i], meaning_of(parts, i), out);
-    if (gauges->has_retained)
+        if (parts->known[i] && parts->bytes[i])
+            print_frag_part(view, parts, part_names[i], parts->bytes[i], part_meanings[i], out);
+    if (counted_has(&view->frag->account.counted, CTL_RETAINED))
         print_beside(view, "retained", gauges->retained,
                      "address space without memory, not in the RSS", out);
     if (view->frag->bins.since_50)
         print_beside(view, "cached", view->frag->bins.arenas->cached,
-                     "in thread caches, counted as allocated", out);
+                     "in thread caches, counted as in use", out);
     if (parts->returned > 0)
         fprintf(out, "jeattach purge would return up to %s\n",
                 display_bytes(view->display, (double)parts->returned, text));
@@ -354,6 +341,28 @@ static double filled_percent(const struct waste_class *class)
         100);
 }
 
+/* True if chance alone may have taken no sample of so few objects. */
+static bool is_few(const struct frag_view *view, const struct waste_row *row, double *expected)
+{
+    *expected =
+        waste_expected(&view->waste->classes[row->class], row->objects, view->samples->period);
+    return *expected < SAMPLES_FEW;
+}
+
+static void print_unknown(const struct frag_view *view, const struct waste_row *row, FILE *out)
+{
+    double expected;
+
+    if (row->own)
+        fputs("[jemalloc's own data about samples]\n", out);
+    else if (is_few(view, row, &expected) && expected < 1)
+        fputs("[not sampled: less than 1 sample is expected of these]\n", out);
+    else if (is_few(view, row, &expected))
+        fprintf(out, "[not sampled: only %.0f samples are expected of these]\n", expected);
+    else
+        fputs("[not sampled]\n", out);
+}
+
 /* Writes the innermost call, and its callers below it. Returns the number of those left out. */
 static uint32_t print_frag_calls(const struct frag_view *view, const struct waste_row *row,
                                  FILE *out)
@@ -362,7 +371,8 @@ static uint32_t print_frag_calls(const struct frag_view *view, const struct wast
     char label[CALL_LABEL_SIZE];
 
     if (row->sample == TABLE_NONE) {
-        fprintf(out, "%*s%s\n", CALL_INDENT, "", view->samples ? "[not sampled]" : "[no profile]");
+        fprintf(out, "%*s", CALL_INDENT, "");
+        print_unknown(view, row, out);
         return 0;
     }
     stack_text_choose(view->samples, &view->samples->list[row->sample], view->display->depth,
@@ -425,13 +435,15 @@ static void print_hidden(const struct frag_view *view, size_t shown, FILE *out)
 static void print_table_notes(const struct frag_view *view, size_t shown, FILE *out)
 {
     bool rough = false, mixed = false, unknown = false, unsure = false;
+    double expected;
 
     for (size_t i = 0; i < shown; i++) {
         const struct waste_row *row = &view->waste->rows[i];
         unsure |= is_unsure(row);
         rough |= is_rough(row) && !is_unsure(row);
         mixed |= row->mixed;
-        unknown |= row->sample == TABLE_NONE;
+        unknown |= view->samples && row->sample == TABLE_NONE && !row->own &&
+                   !is_few(view, row, &expected);
     }
     fputs("size, slabs, in use: of all objects of that size, in bytes; how many slabs hold them,\n"
           "and how full these are\n",
@@ -446,10 +458,42 @@ static void print_table_notes(const struct frag_view *view, size_t shown, FILE *
         fputs("mixed sizes: the mean size of the stack is between two size classes, which is a "
               "guess\n",
               out);
-    if (unknown && view->samples)
-        fputs("[not sampled]: objects from before sampling began, and those kept in thread "
-              "caches\n",
+    if (unknown)
+        fputs("[not sampled]: more objects than the samples explain: possible if sampling was off "
+              "when they\n   were allocated (prof.active), or if threads keep them in caches after "
+              "they were freed\n",
               out);
+}
+
+static uint64_t by_stacks(const struct waste *waste)
+{
+    return left_of(left_of(waste->bytes, waste->unknown), waste->own);
+}
+
+/* How the stacks are known, of which the rows are. */
+static void print_evidence(const struct frag_view *view, FILE *out)
+{
+    const struct waste *waste = view->waste;
+    char text[DISPLAY_NUMBER_SIZE];
+    const char *before = "";
+
+    if (!view->samples || !waste->bytes)
+        return;
+    if (by_stacks(waste)) {
+        fprintf(out, "%s %s", display_bytes(view->display, (double)by_stacks(waste), text),
+                view->frag->by_object ? "by samples of the same size"
+                                      : "by inference, from the mean size of a stack's samples");
+        before = "; ";
+    }
+    if (waste->own) {
+        fprintf(out, "%s%s by jemalloc's own data", before,
+                display_bytes(view->display, (double)waste->own, text));
+        before = "; ";
+    }
+    if (waste->unknown)
+        fprintf(out, "%s%s of no sample", before,
+                display_bytes(view->display, (double)waste->unknown, text));
+    fputc('\n', out);
 }
 
 static void print_stacks(const struct frag_view *view, FILE *out)
@@ -459,6 +503,7 @@ static void print_stacks(const struct frag_view *view, FILE *out)
 
     if (view->waste->bytes < WASTE_LEAST && !view->display->rows && view->display->least > 0)
         return; /* not asked for */
+    print_evidence(view, out);
     fprintf(out, "%11s %7s %10s %6s %9s %8s  %s\n", "free space", "share", "objects", "size",
             "slabs", "in use", view->samples ? "stack" : "");
     for (size_t i = 0; i < shown; i++)
@@ -484,27 +529,40 @@ static void print_left(const struct frag_view *view, FILE *out)
                 (unsigned long long)left->size, left->arenas, left->arenas == 1 ? "" : "s");
 }
 
-static void print_next(const struct frag_view *view, const struct parts *parts, FILE *out)
+/* The advice names a stack only if it is sure of it. */
+static void make_advice(const struct frag_view *view, const struct parts *parts,
+                        char place[PLACE_TEXT_SIZE], struct advice *advice)
 {
-    char pid[16] = "PID";
+    static const enum advice_waste most[] = {
+        [VERDICT_NONE] = ADVICE_NONE,     [VERDICT_SLABS] = ADVICE_SLABS,
+        [VERDICT_PAGES] = ADVICE_PAGES,   [VERDICT_PADDING] = ADVICE_PADDING,
+        [VERDICT_PINNED] = ADVICE_PINNED,
+    };
+    const struct frag *frag = view->frag;
+    const struct waste_row *first = view->waste->count ? &view->waste->rows[0] : NULL;
+    const bool named = first && first->sample != TABLE_NONE && !is_unsure(first);
+    struct advice_facts facts = {.most = most[judge(parts)],
+                                 .pid = view->pid,
+                                 .program = view->name,
+                                 .in_program = view->in_program,
+                                 .can_sample = view->samples != NULL,
+                                 .has_stacks = view->samples && view->samples->count,
+                                 .slabs = view->waste->bytes,
+                                 .largest = frag->largest,
+                                 .left = frag->left_all ? frag->left_all : frag->left.bytes,
+                                 .arenas = frag->arenas};
 
-    if (view->pid)
-        snprintf(pid, sizeof pid, "%d", view->pid);
-    if (judge(parts) == VERDICT_PAGES)
-        fprintf(out, "next: jeattach purge %s returns the free pages to the kernel\n", pid);
-    if (judge(parts) != VERDICT_SLABS || (view->samples && view->samples->count))
-        return;
-    if (view->samples)
-        fprintf(out, "next: jeattach on %s, so that objects are sampled from now on\n", pid);
-    else
-        fprintf(out,
-                "next: jeattach peek %s shows what these objects are\n"
-                "      to see the stacks, start it with prof:true (jeattach status %s)\n",
-                pid, pid);
+    if (frag->bins.since_50)
+        facts.cached = frag->bins.arenas->cached;
+    if (named)
+        facts.keeper = place_text(view->samples, &view->samples->list[first->sample], place);
+    advice_make(advice, &facts);
 }
 
 void frag_print(const struct frag_view *view, FILE *out)
 {
+    char place[PLACE_TEXT_SIZE];
+    struct advice advice;
     struct parts parts;
 
     make_parts(view, &parts);
@@ -512,7 +570,8 @@ void frag_print(const struct frag_view *view, FILE *out)
     print_frag_parts(view, &parts, out);
     print_left(view, out);
     print_stacks(view, out);
-    print_next(view, &parts, out);
+    make_advice(view, &parts, place, &advice);
+    advice_print(&advice, out);
 }
 
 /* ---- JSON ---- */
@@ -537,6 +596,16 @@ static void json_frag_row(const struct frag_view *view, const struct waste_row *
     json_rounded(json, "most", trunc(row->most));
     json_rounded(json, "objects", trunc(row->objects));
     json_bool(json, "mixed", row->mixed);
+    if (row->sample == TABLE_NONE)
+        json_null(json, "by");
+    else
+        json_text(json, "by", view->frag->by_object ? "samples" : "inference");
+    json_bool(json, "own", row->own);
+    if (view->samples && row->sample == TABLE_NONE && !row->own)
+        json_rounded(json, "expected_samples",
+                     waste_expected(class, row->objects, view->samples->period));
+    else
+        json_null(json, "expected_samples");
     json_number(json, "size", class->size);
     json_number(json, "class_bytes", waste_bytes(class));
     json_number(json, "class_objects", class->objects);
@@ -547,26 +616,35 @@ static void json_frag_row(const struct frag_view *view, const struct waste_row *
     json_item_end(json);
 }
 
-static void json_parts(const struct frag_view *view, const struct parts *parts, struct json *json)
+static void json_parts(const struct parts *parts, struct json *json)
 {
     json_object_begin(json, "parts");
     for (enum part i = 0; i < PARTS; i++)
-        if (is_counted(view, parts, i))
-            json_signed(json, part_names[i], parts->bytes[i]);
+        if (parts->known[i])
+            json_number(json, part_keys[i], parts->bytes[i]);
         else
-            json_null(json, part_names[i]);
+            json_null(json, part_keys[i]);
     json_object_end(json);
+    json_number(json, "absent", parts->absent);
 }
 
 static const char *profile_word(const struct frag_view *view)
 {
     if (view->samples)
         return view->samples->count ? "sampled" : "empty";
+    if (view->frag->why == FAULT_UNREADABLE)
+        return "unreadable";
     return view->frag->why == FAULT_PROF_ABSENT ? "absent" : "disabled";
 }
 
-static void json_left_behind(const struct left_behind *left, struct json *json)
+static void json_left_behind(const struct frag *frag, struct json *json)
 {
+    const struct left_behind *left = &frag->left;
+
+    if (!frag->has_left) {
+        json_null(json, "left_behind");
+        return;
+    }
     json_object_begin(json, "left_behind");
     json_number(json, "size", left->size);
     json_number(json, "bytes", left->bytes);
@@ -574,40 +652,53 @@ static void json_left_behind(const struct left_behind *left, struct json *json)
     json_object_end(json);
 }
 
+static void json_gauge(const struct frag *frag, const char *name, enum ctl_gauge gauge,
+                       uint64_t bytes, struct json *json)
+{
+    if (counted_has(&frag->account.counted, gauge))
+        json_number(json, name, bytes);
+    else
+        json_null(json, name);
+}
+
 void frag_json(const struct frag_view *view, struct json *json)
 {
-    const struct stats_gauges *gauges = &view->frag->bins.gauges;
+    const struct frag *frag = view->frag;
+    const struct stats_gauges *gauges = &frag->account.counted.gauges;
+    char text[ANSWER_BYTES], place[PLACE_TEXT_SIZE];
+    struct advice advice;
     struct parts parts;
-    char text[ANSWER_BYTES];
 
     make_parts(view, &parts);
+    make_advice(view, &parts, place, &advice);
     json_text(json, "verdict", verdict_names[judge(&parts)]);
     json_text(json, "answer", describe_answer(view, &parts, judge(&parts), text));
+    json_text(json, "source", frag->account.source == ACCOUNT_RECORDS ? "records" : "call");
     json_text(json, "profile", profile_word(view));
     if (parts.has_rss)
         json_number(json, "rss", parts.resident);
     else
         json_null(json, "rss");
-    json_number(json, "resident", gauges->resident);
-    json_number(json, "allocated", gauges->allocated);
-    json_signed(json, "unallocated", parts.whole);
-    json_parts(view, &parts, json);
-    json_signed(json, "waste", parts.waste);
-    json_signed(json, "returned_by_purge", parts.returned);
-    if (gauges->has_retained)
-        json_number(json, "retained", gauges->retained);
-    else
-        json_null(json, "retained");
-    if (view->frag->bins.since_50)
-        json_number(json, "cached", view->frag->bins.arenas->cached);
+    json_gauge(frag, "resident", CTL_RESIDENT, gauges->resident, json);
+    json_gauge(frag, "allocated", CTL_ALLOCATED, gauges->allocated, json);
+    json_parts(&parts, json);
+    json_number(json, "waste", parts.waste);
+    json_number(json, "returned_by_purge", parts.returned);
+    json_gauge(frag, "retained", CTL_RETAINED, gauges->retained, json);
+    if (frag->bins.since_50)
+        json_number(json, "cached", frag->bins.arenas->cached);
     else
         json_null(json, "cached");
-    json_left_behind(&view->frag->left, json);
+    json_left_behind(frag, json);
+    json_number(json, "by_samples", frag->by_object ? by_stacks(view->waste) : 0);
+    json_number(json, "by_inference", frag->by_object ? 0 : by_stacks(view->waste));
     json_number(json, "not_sampled", view->waste->unknown);
+    json_number(json, "own", view->waste->own);
     json_list_begin(json, "rows");
     for (size_t i = 0; i < rows_shown(view); i++)
         json_frag_row(view, &view->waste->rows[i], json);
     json_list_end(json);
+    advice_json(&advice, "helps", json);
 }
 
 /* ---- */
@@ -615,7 +706,7 @@ void frag_json(const struct frag_view *view, struct json *json)
 bool frag_contradicts(const struct frag *frag, const struct samples *samples, double *sampled)
 {
     const struct amount total = samples_total(samples, VALUE_BYTES);
-    const double allocated = (double)frag->bins.gauges.allocated;
+    const double allocated = (double)frag->account.counted.gauges.allocated;
 
     *sampled = (double)total.now;
     return *sampled - 2 * amount_error(&total) > 1.25 * allocated + WASTE_LEAST;

@@ -1,6 +1,6 @@
 /*
- * Where the memory is that is free but not returned: an answer, rows that add up to RSS minus
- * allocated, and the stacks that keep the free space of slabs. As text or as JSON.
+ * Where the memory is that is free but not returned: an answer, rows that add up to the RSS, the
+ * stacks that keep the free space of slabs, and what helps. As text or as JSON.
  */
 #pragma once
 
@@ -14,7 +14,8 @@ struct frag_view {
     const struct waste *waste;
     const struct display *display;
     const char *name;
-    int pid; /* 0: of files */
+    int pid;         /* 0: of files */
+    bool in_program; /* its jemalloc is linked into the program */
 };
 
 /* Prints the answer, the parts and the stacks, of which display says how many. */

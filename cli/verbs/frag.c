@@ -25,6 +25,7 @@ static void print_frag_json(const struct frag_verb *verb, const struct frag_view
     attachment_json_begin(attachment, &json);
     frag_json(view, &json);
     json_number(&json, "holds", attachment->holds);
+    json_number(&json, "calls", attachment->calls);
     json_number(&json, "longest_held_ns", attachment->longest_ns);
     way_json(attachment, &json);
     attachment_json(attachment, &json);
@@ -43,7 +44,8 @@ static bool show_frag(const struct samples *samples, const struct display *displ
                                    .waste = &waste,
                                    .display = &own,
                                    .name = verb->attachment.target.stat.comm,
-                                   .pid = (int)verb->attachment.target.pid};
+                                   .pid = (int)verb->attachment.target.pid,
+                                   .in_program = verb->attachment.instance.in_program};
     bool good = waste_make(&waste, frag->classes, frag->class_count, samples);
 
     own.colors = isatty(STDOUT_FILENO);
@@ -56,13 +58,25 @@ static bool show_frag(const struct samples *samples, const struct display *displ
     return good;
 }
 
+static fault_code describe_frag(struct frag_verb *verb, struct fault *fault)
+{
+    struct attachment *attachment = &verb->attachment;
+    fault_code rc;
+
+    if (attachment->request.way != WAY_CALL)
+        return job_describe_memory(&verb->job, "the objects and the samples are read from the "
+                                               "memory of the process");
+    rc = attachment_prepare(attachment, fault);
+    return rc == FAULT_NONE ? job_describe(&verb->job, verb_frag.calls, fault) : rc;
+}
+
 static fault_code perform_frag(struct frag_verb *verb, struct fault *fault)
 {
     struct frag *frag = &verb->frag;
     fault_code rc;
 
     if (verb->options->dry_run)
-        return job_describe(&verb->job, verb_frag.calls, fault);
+        return describe_frag(verb, fault);
     rc = frag_take(frag, &verb->attachment, fault);
     if (rc != FAULT_NONE)
         return rc;
@@ -79,14 +93,16 @@ static fault_code perform_frag(struct frag_verb *verb, struct fault *fault)
 static int frag_main(const struct options *options, pid_t pid)
 {
     struct frag_verb verb = {.options = options};
+    struct attach_request request;
     struct fault fault;
     fault_code rc;
     int code = EXIT_USAGE;
 
     frag_init(&verb.frag);
     if (presentation_init(&verb.presentation, options, FORMAT_TEXT)) {
-        rc = job_open(&verb.job, &verb.attachment, options, pid,
-                      "look for fragmentation in process", &fault);
+        job_init(&verb.job, &verb.attachment, options, "look for fragmentation in process");
+        request = job_request(&verb.job, pid);
+        rc = attachment_find(&verb.attachment, &request, &fault);
         if (rc == FAULT_NONE)
             rc = perform_frag(&verb, &fault);
         code = job_finish(&verb.job, rc, &fault);
@@ -100,31 +116,37 @@ const struct verb verb_frag = {
     .name = "frag",
     .summary = "show which stacks keep free memory from being returned",
     .synopses = {"[options] PID..."},
-    .takes = TAKES_FRAG | TAKES_HOOKS,
+    .takes = TAKES_FRAG | TAKES_WAY | TAKES_HOOKS,
     .intro = "Shows what of the memory of a process is free but not returned to the kernel,\n"
              "and why. The first line is the answer: where most of it is. The rows below it\n"
-             "add up to RSS minus allocated: free space in slabs, dirty and muzzy pages,\n"
-             "jemalloc's own data, and memory outside jemalloc.\n"
+             "add up to the RSS: what is in use, free space in slabs, free pages, jemalloc's\n"
+             "own data, and memory outside jemalloc. The last lines say what helps.\n"
              "\n"
              "A slab holds objects of one size, and stays as long as one of them is in use.\n"
              "The free space in the slabs of each size is shared out to the stacks whose\n"
              "objects are in them, the largest share first. That needs a profile (opt.prof);\n"
-             "without one the rows are size classes.\n",
-    .notes = "The shares are in proportion to the objects of each stack, as estimated from the\n"
-             "samples: a profile does not tell which slab an object is in. A stack counts for\n"
-             "the size class of the mean size of its objects; if that is between two classes,\n"
-             "for both, marked \"mixed sizes\". The row [not sampled] is for objects that were\n"
-             "allocated before sampling began, and for those that threads keep in their\n"
-             "caches.\n"
+             "without one the rows are size classes.\n"
              "\n"
-             "jeattach purge returns dirty and muzzy pages, not the space in slabs. For saved\n"
-             "files: jeattach report FILE --stats FILE.\n",
+             "All of it is read from jemalloc's own records in the memory of the process: no\n"
+             "call is made and no thread stopped. With --call, and where the records cannot\n"
+             "be read, jemalloc itself is asked by a call.\n",
+    .notes = "The shares are in proportion to the objects of each stack, as estimated from the\n"
+             "samples of the same size: no sampled object is in a slab. A line above the table\n"
+             "says how much is known by samples. From a profile's text (--call, report --stats)\n"
+             "it is inferred: a stack counts for the size class of the mean size of its\n"
+             "objects; if that is between two classes, for both, marked \"mixed sizes\".\n"
+             "Objects that no sample explains have rows [not sampled], with the number of\n"
+             "samples that would be expected where that is small.\n"
+             "\n"
+             "jeattach purge returns free pages, not the space in slabs. For saved files:\n"
+             "jeattach report FILE --stats FILE.\n",
     .options =
         {
             {"rows", NULL, "show at most N rows of the table (default 10); 0: all, however small"},
         },
     .calls =
         {
+            "only with --call, or where the records cannot be read:",
             "mallctl version, config.prof, opt.prof, ... (read)",
             "mallctl epoch (write), stats.allocated, ..., stats.arenas.4096.bins.<each>.* (read)",
             "mallctl stats.arenas.<each>.nthreads, and of one size class .bins.<j>.* (read)",

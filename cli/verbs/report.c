@@ -228,7 +228,7 @@ static void warn_contradiction(const struct frag_report *report, const struct sa
         message("the profile represents %s in use, but the statistics count %s: they are hardly "
                 "of the same process and time",
                 units_bytes(sampled, profile),
-                units_bytes((double)report->frag.bins.gauges.allocated, counted));
+                units_bytes((double)report->frag.account.counted.gauges.allocated, counted));
 }
 
 static bool show_frag_report(const struct samples *samples, const struct display *display,

@@ -100,7 +100,7 @@ _jeattach()
         dump) options+=" --path $looks --core --exe --root" ;;
         record) options+=" --duration --every --every-bytes --on-new-peak --step --count --keep $looks" ;;
         leak) options+=" --duration --samples --faults --period --settle --reset $looks" ;;
-        frag) options+=' --rows --force-hooks' ;;
+        frag) options+=' --rows --call --no-call --force-hooks' ;;
         peek) options+=' --samples --show-bytes --rows --core --exe --root' ;;
         explain) ;;
         recent) options+=" --duration --for --last --sort $looks" ;;

@@ -53,7 +53,7 @@ end
 set -l verbs ps explain status on off dump record leak recent watch report stats frag peek top reset purge mallctl
 set -l processes explain status on off dump record leak recent watch stats frag peek top reset purge mallctl
 set -l several explain status on off dump record leak recent stats frag peek reset purge mallctl
-set -l calls on off dump record leak watch top
+set -l calls on off dump record leak watch frag top
 set -l hooks on dump record leak recent watch stats frag top reset purge mallctl
 set -l sites dump record leak recent report top
 set -l looks dump record leak recent report

@@ -170,6 +170,11 @@ const struct live_stacks *live_stacks(const struct live *live)
     return &live->origins.stacks;
 }
 
+struct extents *live_extents(const struct live *live)
+{
+    return live->extents;
+}
+
 /* ---- the pass ---- */
 
 struct live_pass {
@@ -336,11 +341,10 @@ static void drop_all_stale(struct live *live, struct live_look *look, size_t ori
 static void take_away_own(struct live *live, struct live_look *look, size_t origins)
 {
     const struct classes *classes = live_classes(live);
-    uint64_t own[CLASSES_MAX] = {0};
 
-    profile_objects_count(&live->own, live->extents, live->origin_list, origins, own);
+    profile_objects_count(&live->own, live->extents, live->origin_list, origins, look->own);
     for (unsigned i = 0; i < classes->count; i++) {
-        uint64_t count = (uint64_t)((double)own[i] * look->share);
+        uint64_t count = (uint64_t)((double)look->own[i] * look->share);
         for (; count; count--)
             take_away(look, i, classes->list[i].size);
     }

@@ -45,6 +45,7 @@ struct live_look {
     double share;            /* of the memory that was read, 1: all; the same parts each time */
     uint64_t objects[CLASSES_MAX]; /* in use, sampled ones included; without jemalloc's own */
     uint64_t bytes[CLASSES_MAX];   /* of them */
+    uint64_t own[CLASSES_MAX];     /* objects of jemalloc itself, which it has because it samples */
     struct live_object *samples;   /* ascending by start */
     size_t sample_count, sample_capacity;
     size_t stale;    /* freed samples in caches of threads, which count nowhere */
@@ -62,6 +63,8 @@ fault_code live_open(struct live **live, const struct reader_source *source, boo
 bool live_has_samples(const struct live *live);
 const struct classes *live_classes(const struct live *live);
 const struct live_stacks *live_stacks(const struct live *live);
+/* Returns the records, for a pass close to a look. */
+struct extents *live_extents(const struct live *live);
 
 /* One look; look->samples is kept for the next one, live_look_free frees it. Faults of
  * extents_each. */

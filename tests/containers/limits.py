@@ -36,7 +36,7 @@ CALLS = {
     "full": ("stats", "--full"),
     "bins": ("stats", "--bins", "--call"),
     "arenas": ("stats", "--arenas"),
-    "frag": ("frag",),
+    "frag": ("frag", "--call"),
     "mallctl": ("mallctl", "PID", "opt.prof", "arena.0.decay", "stats.resident", "version"),
     "reset": ("reset", "--lg-sample", "12"),
     "purge": ("purge",),
