@@ -15,8 +15,8 @@ SIZE = 48
 
 
 class Frag(lib.TestCase):
-    def start_waster(self, mode, sample=11, prof="true"):
-        """Returns the process, and its own count of the free space in slabs of 48 bytes."""
+    def start_waster(self, mode, sample=11, prof="true", size=SIZE):
+        """Returns the process, and its own count of the free space in slabs of that size."""
         place = self.directory()
         program = os.path.join(place, "frag")
         source = os.path.join(e2e_seeded.SOURCES, "frag.c")
@@ -29,13 +29,14 @@ class Frag(lib.TestCase):
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
         )
-        word, size, waste = process.stdout.readline().split()
-        self.assertEqual((word, int(size)), (b"ready", SIZE))
+        word, served, waste = process.stdout.readline().split()
+        self.assertEqual((word, int(served)), (b"ready", size))
         return process, int(waste)
 
     def frag(self, *words):
-        told = json.loads(self.assert_ran(lib.run_tool("frag", "--json", *words)).out)
+        told = json.loads(self.assert_ran(lib.run_tool("frag", "--json", "--rows", 0, *words)).out)
         self.assert_adds_up(told)
+        self.assertEqual(sum(row["bytes"] for row in told["rows"]), told["parts"]["slabs"])
         if "--call" not in words:
             self.assertEqual((told["source"], told["way"]), ("records", "memory"))
             self.assertEqual((told["calls"], told["holds"], told["longest_held_ns"]), (0, 0, 0))
@@ -154,6 +155,72 @@ class Frag(lib.TestCase):
         self.assertNotIn("pinned by", told["answer"])
         text = self.assert_ran(lib.run_tool("frag", process.pid)).text
         self.assertRegex(text, r"\n\? +[\d.]+ MiB")
+
+    def assert_as_by_call(self, told, process):
+        """jemalloc's own counts; the two commands may use an object each, and so may a cache."""
+        called = self.frag("--call", process.pid)
+        self.assertEqual((called["source"], called["by_samples"]), ("call", 0))
+        self.assertGreater(called["calls"], 0)
+        self.assertEqual(called["left_behind"], told["left_behind"])
+        self.assertAlmostEqual(
+            called["parts"]["slabs"], told["parts"]["slabs"], delta=0.01 * told["parts"]["slabs"]
+        )
+
+    def test_four_sizes(self):
+        """One function has them: each sample counts for the size class of its own size."""
+        for sample in (10, 14, 19):
+            with self.subTest(sample=sample):
+                process, waste = self.start_waster("four", sample=sample, size=64)
+                told = self.frag(process.pid)
+                sizes = {row["size"]: row for row in told["rows"] if row["stack"]}
+                self.assertAlmostEqual(
+                    sum(row["bytes"] for row in told["rows"] if row["size"] == 64),
+                    waste,
+                    delta=TOLERANCE * waste,
+                )
+                self.assertEqual(told["by_inference"], 0)
+                self.assertFalse([row for row in told["rows"] if row["mixed"]])
+                text = self.assert_ran(lib.run_tool("frag", "--rows", "0", process.pid)).text
+                for row in told["rows"]:
+                    if row["expected_samples"] is not None and 1 <= row["expected_samples"] < 7:
+                        self.assertRegex(text, r"\[not sampled: (only \d samples are|less than)")
+                if sample == 19:  # some 6 samples of each size
+                    continue
+                for size in (64, 320, 1024, 3072):
+                    self.assertEqual(sizes[size]["by"], "samples")
+                    self.assertIn("session_new", [call["function"] for call in sizes[size]["stack"]][:2])
+                    self.assertGreater(sizes[size]["bytes"], 0.5 * sizes[size]["class_bytes"])
+                self.assertGreater(told["by_samples"], 0.7 * told["parts"]["slabs"])
+                self.assertNotIn("before sampling began", text)
+                if sample == 14:
+                    self.assert_as_by_call(told, process)
+
+    def test_many_stacks(self):
+        """All of them have a row, or are in the row of those that are not shown."""
+        process, waste = self.start_waster("stacks", sample=10)
+        told = self.frag(process.pid)
+        deep = [row for row in told["rows"] if row["stack"] and row["size"] == SIZE]
+        self.assertGreaterEqual(len(deep), 30)
+        self.assertGreater(sum(row["bytes"] for row in deep), 0.8 * waste)
+        text = self.assert_ran(lib.run_tool("frag", process.pid)).text
+        self.assertRegex(text, r"\n +[\d.]+ [KM]iB in \d+ more rows \(--rows 0 shows all\)\n")
+
+    def test_ended_threads(self):
+        """What they left behind, and what helps; the same as jemalloc says itself."""
+        process, waste = self.start_waster("ended")
+        told = self.frag(process.pid)
+        self.assertGreater(told["left_behind"]["arenas"], 1)
+        self.assertGreater(told["left_behind"]["bytes"], 0.25 * waste)
+        self.assertTrue([line for line in told["helps"] if "fewer arenas (narenas:N" in line])
+        self.assert_as_by_call(told, process)
+
+    def test_large(self):
+        """A page behind each large object: no slab, and no stack, has it."""
+        process, _ = self.start_waster("large", sample=19)
+        told = self.frag("--call", process.pid)
+        self.assertGreaterEqual(told["parts"]["padding"], 2000 * 4096)
+        self.assertLess(told["parts"]["slabs"], 1 << 20)
+        self.assertFalse([line for line in told["helps"] if "activedefrag" in line])
 
     def test_without_profiling(self):
         """The size class, and that nobody knows the stack."""

@@ -1,10 +1,14 @@
 /*
- * A server whose slabs are nearly empty, in one of three ways (the first argument):
+ * A server whose slabs are nearly empty, in one of these ways (the first argument):
  *
  *   survivors  churn_a fills slabs of 48 bytes, and one object of each slab, of keep_b, stays
  *   resized    sessions of 48 bytes are replaced by fewer ones of 64; some of the old ones stay
  *   left       a thread has ended, and what it keeps pins slabs of its arena
  *   beside     one object of each slab stays, and a full cache has far more objects of that size
+ *   four       one function has objects of four sizes, of which every fourth stays
+ *   stacks     as survivors, but what stays is of 32 stacks
+ *   ended      eight threads have ended, and each has pinned slabs of an arena of its own
+ *   large      objects of 20 KiB, each of which jemalloc gives a page more
  *   full       nothing is freed
  *
  * It prints "ready SIZE WASTE": the size class, and the bytes that are free in its slabs by
@@ -144,6 +148,73 @@ static size_t stand_beside(void)
     return survive();
 }
 
+/* The mean size, some 220 bytes, is of none of them. */
+static size_t have_four_sizes(void)
+{
+    static const size_t sizes[] = {64, 320, 1024, 3072};
+    const size_t bytes = 12 << 20;
+
+    for (size_t j = 0; j < 4; j++) {
+        const size_t count = bytes / sizes[j];
+        for (size_t i = 0; i < count; i++)
+            table[i] = session_new(sizes[j]);
+        for (size_t i = 0; i < count; i++)
+            if (i % 4)
+                free(table[i]);
+    }
+    return 64;
+}
+
+/* Each depth is a stack. */
+__attribute__((noinline)) static void *keep_deep(unsigned depth)
+{
+    void *volatile kept = depth ? keep_deep(depth - 1) : keep_b();
+
+    return kept;
+}
+
+static size_t survive_in_stacks(void)
+{
+    for (size_t i = 0; i < OBJECTS; i++)
+        table[i] = i % 16 ? churn_a() : keep_deep((unsigned)(i / 16 % 32));
+    for (size_t i = 0; i < OBJECTS; i++)
+        if (i % 16)
+            free(table[i]);
+    return 48;
+}
+
+static void *work_in_part(void *ctx)
+{
+    void **part = ctx;
+
+    for (size_t i = 0; i < OBJECTS / 8; i++)
+        part[i] = i % 32 ? churn_a() : keep_b();
+    for (size_t i = 0; i < OBJECTS / 8; i++)
+        if (i % 32)
+            free(part[i]);
+    return NULL;
+}
+
+/* All of them live at the same time, so that each has another arena. */
+static size_t end_eight(void)
+{
+    pthread_t threads[8];
+
+    for (size_t i = 0; i < 8; i++)
+        if (pthread_create(&threads[i], NULL, work_in_part, &table[i * (OBJECTS / 8)]))
+            abort();
+    for (size_t i = 0; i < 8; i++)
+        pthread_join(threads[i], NULL);
+    return 48;
+}
+
+static size_t have_large(void)
+{
+    for (size_t i = 0; i < 2000; i++)
+        table[i] = session_new(20 << 10);
+    return 48;
+}
+
 static size_t keep_all(void)
 {
     for (size_t i = 0; i < OBJECTS; i++)
@@ -167,6 +238,10 @@ int main(int argc, char **argv)
            : strcmp(mode, "resized") == 0 ? resize()
            : strcmp(mode, "left") == 0    ? leave()
            : strcmp(mode, "beside") == 0  ? stand_beside()
+           : strcmp(mode, "four") == 0    ? have_four_sizes()
+           : strcmp(mode, "stacks") == 0  ? survive_in_stacks()
+           : strcmp(mode, "ended") == 0   ? end_eight()
+           : strcmp(mode, "large") == 0   ? have_large()
                                           : keep_all();
     mallctl("thread.tcache.flush", NULL, NULL, NULL, 0);
     printf("ready %zu %zu\n", size, waste_of(size));

@@ -261,6 +261,32 @@ static void test_full_slabs(void)
     unmake(&made);
 }
 
+/* jemalloc's own objects keep slabs, too; with so few others no sample is expected. */
+static void test_own(void)
+{
+    static const char text[] = PERIOD "@ 0x1101\n t*: 1000: 2000000 [0: 0]\n" MAPS;
+    const struct waste_class classes[] = {
+        {.size = 32, .objects = 100, .slabs = 10, .per_slab = 128, .own = 60},
+        {.size = 64, .objects = 50, .slabs = 10, .per_slab = 64, .own = 500},
+        {.size = 96, .objects = 0, .slabs = 1, .per_slab = 128, .own = 0},
+    };
+    struct made made;
+
+    if (CHECK(make(&made, text, classes, 3)) && CHECK(made.waste.count == 4)) {
+        const uint64_t first = 1180 * 32, second = 590 * 64, third = 128 * 96;
+        CHECK(sum(&made.waste) == made.waste.bytes && made.waste.bytes == first + second + third);
+        CHECK(row_is(&made, 0, "", 64, (double)second, (double)second) && made.waste.rows[0].own);
+        CHECK(row_is(&made, 1, "", 32, 0.59 * (double)first, 0.61 * (double)first));
+        CHECK(made.waste.rows[1].own && made.waste.rows[1].objects == 60);
+        CHECK(!made.waste.rows[2].own && !made.waste.rows[3].own);
+        CHECK(made.waste.own == made.waste.rows[0].bytes + made.waste.rows[1].bytes);
+        CHECK(made.waste.unknown == made.waste.bytes - made.waste.own);
+        /* 40 of 32 bytes, a byte in 4096 of which is sampled */
+        CHECK(fabs(waste_expected(&classes[0], made.waste.rows[2].objects, 4096) - 0.3137) < 0.001);
+    }
+    unmake(&made);
+}
+
 static void test_without_profile(void)
 {
     const struct waste_class classes[] = {
@@ -290,6 +316,7 @@ int main(void)
     test_not_in_slabs();
     test_full_slabs();
     test_hostile();
+    test_own();
     test_without_profile();
     return check_result();
 }
