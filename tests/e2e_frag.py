@@ -214,6 +214,22 @@ class Frag(lib.TestCase):
         self.assertTrue([line for line in told["helps"] if "fewer arenas (narenas:N" in line])
         self.assert_as_by_call(told, process)
 
+    def test_purge(self):
+        """Little came back: what the rest is, and what shows more of it. Else nothing is said."""
+        process, waste = self.start_waster("survivors")
+        told = json.loads(self.assert_ran(lib.run_tool("purge", "--json", process.pid)).out)
+        self.assertGreaterEqual(told["rest"]["between"], waste)
+        self.assertLessEqual(told["rest"]["between"], told["rss_after"])
+        self.assertTrue(told["next"].startswith("jeattach frag %d " % process.pid))
+        text = self.assert_ran(lib.run_tool("purge", process.pid)).text
+        self.assertRegex(text, r"\nlittle came back; of the [\d.]+ MiB that remain:\n  in use ")
+        self.assertRegex(text, r"\n  between +[\d.]+ MiB  free space between objects")
+        self.assertIn("\nnext: %s\n" % told["next"], text)
+        process, _ = self.start_waster("pages", sample=19)
+        told = json.loads(self.assert_ran(lib.run_tool("purge", "--json", process.pid)).out)
+        self.assertLess(told["rss_after"], 0.5 * told["rss_before"])
+        self.assertEqual((told["rest"], told["next"]), (None, None))
+
     def test_large(self):
         """A page behind each large object: no slab, and no stack, has it."""
         process, _ = self.start_waster("large", sample=19)

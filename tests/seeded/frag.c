@@ -9,6 +9,7 @@
  *   stacks     as survivors, but what stays is of 32 stacks
  *   ended      eight threads have ended, and each has pinned slabs of an arena of its own
  *   large      objects of 20 KiB, each of which jemalloc gives a page more
+ *   pages      64 MiB of free pages, which jemalloc keeps until somebody purges them
  *   full       nothing is freed
  *
  * It prints "ready SIZE WASTE": the size class, and the bytes that are free in its slabs by
@@ -215,6 +216,18 @@ static size_t have_large(void)
     return 48;
 }
 
+static size_t free_pages(void)
+{
+    ssize_t never = -1;
+
+    mallctl("arena.0.dirty_decay_ms", NULL, NULL, &never, sizeof never);
+    for (size_t i = 0; i < 2000; i++)
+        table[i] = session_new(32 << 10);
+    for (size_t i = 0; i < 2000; i++)
+        free(table[i]);
+    return 48;
+}
+
 static size_t keep_all(void)
 {
     for (size_t i = 0; i < OBJECTS; i++)
@@ -242,6 +255,7 @@ int main(int argc, char **argv)
            : strcmp(mode, "stacks") == 0  ? survive_in_stacks()
            : strcmp(mode, "ended") == 0   ? end_eight()
            : strcmp(mode, "large") == 0   ? have_large()
+           : strcmp(mode, "pages") == 0   ? free_pages()
                                           : keep_all();
     mallctl("thread.tcache.flush", NULL, NULL, NULL, 0);
     printf("ready %zu %zu\n", size, waste_of(size));
