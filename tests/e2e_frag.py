@@ -36,7 +36,7 @@ class Frag(lib.TestCase):
     def frag(self, *words):
         told = json.loads(self.assert_ran(lib.run_tool("frag", "--json", "--rows", 0, *words)).out)
         self.assert_adds_up(told)
-        self.assertEqual(sum(row["bytes"] for row in told["rows"]), told["parts"]["slabs"])
+        self.assertEqual(sum(row["bytes"] for row in told["rows"]), told["slabs"])
         if "--call" not in words:
             self.assertEqual((told["source"], told["way"]), ("records", "memory"))
             self.assertEqual((told["calls"], told["holds"], told["longest_held_ns"]), (0, 0, 0))
@@ -49,8 +49,8 @@ class Frag(lib.TestCase):
         self.assertEqual(sum(part or 0 for part in parts.values()), resident + told["absent"])
         self.assertTrue(all(part is None or part >= 0 for part in parts.values()), parts)
         kinds = [told[kind] for kind in ("by_samples", "by_inference", "own", "not_sampled")]
-        self.assertEqual(sum(kinds), parts["slabs"])
-        self.assertLessEqual(sum(row["bytes"] for row in told["rows"]), parts["slabs"])
+        self.assertEqual(sum(kinds), told["slabs"])
+        self.assertLessEqual(sum(row["bytes"] for row in told["rows"]), told["slabs"])
 
     def assert_blames(self, told, function, waste):
         """The first row is of the function; its class has what the program counts.
@@ -65,7 +65,7 @@ class Frag(lib.TestCase):
         self.assertAlmostEqual(first["class_bytes"], waste, delta=TOLERANCE * waste)
         self.assertLessEqual(first["bytes"], first["class_bytes"])
         self.assertGreater(first["bytes"], 0.4 * waste)
-        self.assertGreaterEqual(told["parts"]["slabs"], first["class_bytes"])
+        self.assertGreaterEqual(told["slabs"], first["class_bytes"])
         self.assertEqual(told["verdict"], "slabs")
         self.assertGreater(first["least"] + 2 * first["error"], 0.9 * first["bytes"])
         self.assertRegex(
@@ -163,7 +163,7 @@ class Frag(lib.TestCase):
         self.assertGreater(called["calls"], 0)
         self.assertEqual(called["left_behind"], told["left_behind"])
         self.assertAlmostEqual(
-            called["parts"]["slabs"], told["parts"]["slabs"], delta=0.01 * told["parts"]["slabs"]
+            called["slabs"], told["slabs"], delta=0.01 * told["slabs"]
         )
 
     def test_four_sizes(self):
@@ -190,7 +190,7 @@ class Frag(lib.TestCase):
                     self.assertEqual(sizes[size]["by"], "samples")
                     self.assertIn("session_new", [call["function"] for call in sizes[size]["stack"]][:2])
                     self.assertGreater(sizes[size]["bytes"], 0.5 * sizes[size]["class_bytes"])
-                self.assertGreater(told["by_samples"], 0.7 * told["parts"]["slabs"])
+                self.assertGreater(told["by_samples"], 0.7 * told["slabs"])
                 self.assertNotIn("before sampling began", text)
                 if sample == 14:
                     self.assert_as_by_call(told, process)
@@ -234,8 +234,8 @@ class Frag(lib.TestCase):
         """A page behind each large object: no slab, and no stack, has it."""
         process, _ = self.start_waster("large", sample=19)
         told = self.frag("--call", process.pid)
-        self.assertGreaterEqual(told["parts"]["padding"], 2000 * 4096)
-        self.assertLess(told["parts"]["slabs"], 1 << 20)
+        self.assertGreaterEqual(told["padding"], 2000 * 4096)
+        self.assertLess(told["slabs"], 1 << 20)
         self.assertFalse([line for line in told["helps"] if "activedefrag" in line])
 
     def test_without_profiling(self):
@@ -261,7 +261,7 @@ class Frag(lib.TestCase):
         told = self.frag(process.pid)
         self.assertEqual((told["profile"], told["rows"][0]["stack"]), ("empty", None))
         self.assertIn("not known: the profile has no sample", told["answer"])
-        self.assertEqual(told["not_sampled"] + told["own"], told["parts"]["slabs"])
+        self.assertEqual(told["not_sampled"] + told["own"], told["slabs"])
         text = self.assert_ran(lib.run_tool("frag", process.pid)).text
         self.assertIn("next: jeattach on %d" % process.pid, text)
 
@@ -270,7 +270,7 @@ class Frag(lib.TestCase):
         told = self.frag(process.pid)
         self.assertEqual(told["verdict"], "none")
         self.assertLess(waste, 1 << 16)
-        self.assertLess(told["parts"]["slabs"], 1 << 18)
+        self.assertLess(told["slabs"], 1 << 18)
         text = self.assert_ran(lib.run_tool("frag", process.pid)).text
         self.assertRegex(text, r"\Afrag\[\d+\] no waste to speak of: .* \(RSS\)")
         self.assertNotIn("free space   share", text)

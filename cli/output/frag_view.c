@@ -65,15 +65,26 @@ static uint64_t sum_of(uint64_t a, uint64_t b)
 }
 
 /*
- * jemalloc also counts pages that were never touched. Most of those are behind large and sampled
- * objects; after these, free pages are the likeliest. All regions of a slab have been in use.
+ * jemalloc also counts pages that were never touched. Of free pages the kernel tells which are in
+ * memory. The others are behind objects that are sampled, then in what these take beyond their
+ * size, and then behind large objects. All regions of a slab have been in use.
  */
-static void take_off_absent(struct parts *parts)
+static void take_off_absent(const struct frag *frag, struct parts *parts)
 {
-    const uint64_t sampling = parts->bytes[PART_SAMPLING], padding = parts->bytes[PART_PADDING];
+    const uint64_t pages = parts->bytes[PART_PAGES], padding = parts->bytes[PART_PADDING],
+                   large = left_of(padding, frag->behind_sampled);
+    uint64_t absent = parts->absent;
 
-    parts->padding = left_of(padding, left_of(parts->absent, sampling));
-    parts->pages = left_of(parts->returned, left_of(left_of(parts->absent, sampling), padding));
+    if (frag->has_free) {
+        parts->returned = pages < frag->free_resident ? pages : frag->free_resident;
+        absent = left_of(absent, pages - parts->returned);
+    } else {
+        parts->returned = pages < parts->resident ? pages : parts->resident;
+    }
+    absent = left_of(absent, padding - large + parts->bytes[PART_SAMPLING]);
+    parts->padding = left_of(large, absent);
+    parts->pages =
+        frag->has_free ? parts->returned : left_of(parts->returned, left_of(absent, large));
 }
 
 /* The account is of another moment than the slabs: their part is at most the space between. */
@@ -110,7 +121,7 @@ static void make_parts(const struct frag_view *view, struct parts *parts)
     parts->bytes[PART_PADDING] = left_of(sum.bytes[ACCOUNT_BETWEEN], parts->bytes[PART_SLABS]);
     parts->returned =
         parts->bytes[PART_PAGES] < parts->resident ? parts->bytes[PART_PAGES] : parts->resident;
-    take_off_absent(parts);
+    take_off_absent(view->frag, parts);
     parts->waste = sum_of(sum_of(parts->bytes[PART_SLABS], parts->padding),
                           sum_of(parts->pages, parts->bytes[PART_PINNED]));
 }
@@ -616,15 +627,26 @@ static void json_frag_row(const struct frag_view *view, const struct waste_row *
     json_item_end(json);
 }
 
+static void json_part(const struct parts *parts, enum part part, struct json *json)
+{
+    if (parts->known[part])
+        json_number(json, part_keys[part], parts->bytes[part]);
+    else
+        json_null(json, part_keys[part]);
+}
+
+/* As all verbs have them: the space between objects is one, whose parts come behind. */
 static void json_parts(const struct parts *parts, struct json *json)
 {
     json_object_begin(json, "parts");
     for (enum part i = 0; i < PARTS; i++)
-        if (parts->known[i])
-            json_number(json, part_keys[i], parts->bytes[i]);
-        else
-            json_null(json, part_keys[i]);
+        if (i == PART_SLABS)
+            json_number(json, "between", sum_of(parts->bytes[i], parts->bytes[PART_PADDING]));
+        else if (i != PART_PADDING)
+            json_part(parts, i, json);
     json_object_end(json);
+    json_part(parts, PART_SLABS, json);
+    json_part(parts, PART_PADDING, json);
     json_number(json, "absent", parts->absent);
 }
 

@@ -77,7 +77,7 @@ static void read_rest(struct purge *purge, struct attachment *attachment)
         purge->largest = ACCOUNT_IN_USE;
 }
 
-static void write_next(const struct purge *purge, int pid, char *out, size_t size)
+static void write_purge_next(const struct purge *purge, int pid, char *out, size_t size)
 {
     if (purge->largest == ACCOUNT_BETWEEN)
         snprintf(out, size, "jeattach frag %d shows what keeps the space between objects", pid);
@@ -87,7 +87,7 @@ static void write_next(const struct purge *purge, int pid, char *out, size_t siz
         snprintf(out, size, "jeattach peek %d shows what the objects in use are", pid);
 }
 
-static void print_rest(const struct purge *purge, int pid)
+static void print_purge_rest(const struct purge *purge, int pid)
 {
     char bytes[UNITS_TEXT], next[128];
 
@@ -100,7 +100,7 @@ static void print_rest(const struct purge *purge, int pid)
     if (purge->rest.absent)
         printf("  %s of this are counted, but not in memory\n",
                units_bytes((double)purge->rest.absent, bytes));
-    write_next(purge, pid, next, sizeof next);
+    write_purge_next(purge, pid, next, sizeof next);
     printf("next: %s\n", next);
 }
 
@@ -121,7 +121,7 @@ static void json_rest(const struct purge *purge, int pid, struct json *json)
             json_null(json, rest_parts[i].key);
     json_number(json, "absent", purge->rest.absent);
     json_object_end(json);
-    write_next(purge, pid, next, sizeof next);
+    write_purge_next(purge, pid, next, sizeof next);
     json_text(json, "next", next);
 }
 
@@ -165,7 +165,7 @@ static void print_purge_text(const struct job *job, const struct purge *purge)
         printf("resident: not known, this jemalloc was built without statistics\n");
     print_purge_row("rss", purge->rss_before, purge->rss_after, "of the process");
     if (purge->little)
-        print_rest(purge, (int)job->attachment->target.pid);
+        print_purge_rest(purge, (int)job->attachment->target.pid);
 }
 
 static fault_code purge_held(struct attachment *attachment, void *ctx, struct fault *fault)
