@@ -42,7 +42,10 @@ struct sharing {
     const struct samples *samples; /* NULL: no profile */
     size_t *order;                 /* of the classes, by size */
     size_t ordered;
-    struct table table; /* of rows, by class and calls */
+    struct table table;  /* of rows, by class and calls */
+    struct table stacks; /* of samples, by calls */
+    uint32_t *first;     /* the sample of each */
+    size_t stack_count, stack_capacity;
     size_t capacity;
 };
 
@@ -125,33 +128,58 @@ static struct split split_stack(const struct sharing *sharing, uint64_t mean)
 
 /* ---- the rows of the stacks ---- */
 
-static uint64_t hash_row(const struct sharing *sharing, const struct waste_row *row)
+static uint64_t hash_calls(const struct sharing *sharing, uint32_t sample)
 {
     struct stack_walk walk = {0};
     const struct stack_call *call;
-    uint64_t hash = row->class;
+    uint64_t hash = 0;
 
-    while ((call = stack_walk_next(&walk, sharing->samples, &sharing->samples->list[row->sample])))
+    while ((call = stack_walk_next(&walk, sharing->samples, &sharing->samples->list[sample])))
         hash = table_hash_number(&sharing->table, hash ^ (uintptr_t)call->function ^ call->line);
     return hash;
 }
 
-/* Two addresses of a line are one row. */
-static bool same_row(const void *ctx, uint32_t index, const void *key)
+/* Two addresses of a line are one call. */
+static bool same_calls(const struct samples *samples, uint32_t x, uint32_t y)
 {
-    const struct sharing *sharing = ctx;
-    const struct samples *samples = sharing->samples;
-    const struct waste_row *have = &sharing->waste->rows[index], *want = key;
     struct stack_walk walk = {0}, other = {0};
     const struct stack_call *a, *b;
 
-    if (have->class != want->class)
-        return false;
     do {
-        a = stack_walk_next(&walk, samples, &samples->list[have->sample]);
-        b = stack_walk_next(&other, samples, &samples->list[want->sample]);
+        a = stack_walk_next(&walk, samples, &samples->list[x]);
+        b = stack_walk_next(&other, samples, &samples->list[y]);
     } while (a && b && a->function == b->function && a->line == b->line);
     return !a && !b;
+}
+
+static bool same_row(const void *ctx, uint32_t index, const void *key)
+{
+    const struct sharing *sharing = ctx;
+    const struct waste_row *have = &sharing->waste->rows[index], *want = key;
+
+    return have->class == want->class && have->stack == want->stack;
+}
+
+static bool same_stack_of(const void *ctx, uint32_t index, const void *key)
+{
+    const struct sharing *sharing = ctx;
+
+    return same_calls(sharing->samples, sharing->first[index], *(const uint32_t *)key);
+}
+
+/* Returns the number of its stack; TABLE_NONE: out of memory. */
+static uint32_t number_stack(struct sharing *sharing, uint32_t sample)
+{
+    uint32_t place;
+
+    if (!LIST_GROW(sharing->first, sharing->stack_capacity, sharing->stack_count) ||
+        sharing->stack_count >= TABLE_NONE)
+        return TABLE_NONE;
+    place = table_put(&sharing->stacks, hash_calls(sharing, sample), same_stack_of, sharing,
+                      &sample, (uint32_t)sharing->stack_count);
+    if (place == sharing->stack_count)
+        sharing->first[sharing->stack_count++] = sample;
+    return place;
 }
 
 static bool add_row(struct sharing *sharing, const struct waste_row *row)
@@ -162,8 +190,9 @@ static bool add_row(struct sharing *sharing, const struct waste_row *row)
 
     if (!LIST_GROW(waste->rows, sharing->capacity, waste->count) || waste->count >= TABLE_NONE)
         return false;
-    place = table_put(&sharing->table, hash_row(sharing, row), same_row, sharing, row,
-                      (uint32_t)waste->count);
+    place = table_put(&sharing->table,
+                      table_hash_number(&sharing->table, (uint64_t)row->stack << 32 | row->class),
+                      same_row, sharing, row, (uint32_t)waste->count);
     if (place == TABLE_NONE)
         return false;
     have = &waste->rows[place];
@@ -189,14 +218,20 @@ static bool add_stack(struct sharing *sharing, uint32_t number)
     const struct amount *objects = &sample->values[VALUE_OBJECTS];
     const struct split split = split_stack(sharing, sample->size);
 
+    uint32_t stack;
+
     if (objects->now <= 0)
         return true;
+    stack = number_stack(sharing, number);
+    if (stack == TABLE_NONE)
+        return false;
     if (!split.count)
         sharing->waste->unsharable += (double)objects->now;
     for (size_t i = 0; i < split.count; i++) {
         double part =
             split.parts[i] * unsampled_part(sharing->samples, size_at(sharing, split.places[i]));
         const struct waste_row row = {.sample = number,
+                                      .stack = stack,
                                       .class = sharing->order[split.places[i]],
                                       .objects = (double)objects->now * part,
                                       .variance = objects->variance * part * part,
@@ -221,8 +256,11 @@ static bool add_stacks(struct sharing *sharing)
             continue;
         if (!LIST_GROW(waste->rows, sharing->capacity, waste->count))
             return false;
-        waste->rows[waste->count++] = (struct waste_row){
-            .sample = TABLE_NONE, .own = true, .class = i, .objects = (double)own};
+        waste->rows[waste->count++] = (struct waste_row){.sample = TABLE_NONE,
+                                                         .stack = TABLE_NONE,
+                                                         .own = true,
+                                                         .class = i,
+                                                         .objects = (double)own};
     }
     return true;
 }
@@ -312,6 +350,7 @@ static void add_rest(struct waste *waste, size_t class, uint64_t bytes, const st
 
     *row = (struct waste_row){
         .sample = TABLE_NONE,
+        .stack = TABLE_NONE,
         .class = class,
         .objects = sums->objects > 0 ? sums->rest : (double)of->objects,
         .bytes = bytes,
@@ -413,10 +452,13 @@ bool waste_make(struct waste *waste, const struct waste_class *classes, size_t c
     waste->class_count = class_count;
     waste->has_profile = samples != NULL;
     table_init(&sharing.table);
+    table_init(&sharing.stacks);
     good = order_classes(&sharing) && add_stacks(&sharing) && share_classes(&sharing);
     if (good)
         sort_rows(waste);
     table_free(&sharing.table);
+    table_free(&sharing.stacks);
+    free(sharing.first);
     free(sharing.order);
     return good;
 }

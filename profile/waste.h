@@ -29,6 +29,7 @@ double waste_expected(const struct waste_class *class, double objects, uint64_t 
 struct waste_row {
     uint32_t sample; /* the first one with these calls; TABLE_NONE: the stacks are not known */
     bool own;        /* of the allocator itself, which has no sample */
+    uint32_t stack;  /* rows of the same calls have the same one; without a sample TABLE_NONE */
     size_t class;    /* index in classes */
     double objects;  /* of the stack in slabs of the class, as estimated */
     double variance; /* of objects */

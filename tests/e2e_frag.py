@@ -192,6 +192,9 @@ class Frag(lib.TestCase):
                     self.assertGreater(sizes[size]["bytes"], 0.5 * sizes[size]["class_bytes"])
                 self.assertGreater(told["by_samples"], 0.7 * told["slabs"])
                 self.assertNotIn("before sampling began", text)
+                self.assertRegex(
+                    told["answer"], r" of waste are in slabs of [34] sizes pinned by .*session_new"
+                )
                 if sample == 14:
                     self.assert_as_by_call(told, process)
 

@@ -210,14 +210,60 @@ static void describe_unsure(const struct frag_view *view, const struct parts *pa
              (unsigned long long)class->size, place, 100 * waste_full_part(class));
 }
 
+/* The free space that one stack keeps in the slabs of all sizes. */
+struct keeper {
+    const struct waste_row *row; /* its largest; NULL: no stack keeps more than a row without one */
+    double bytes, error;
+    size_t sizes; /* classes that hold a tenth of it or more */
+};
+
+/* The stack of a row that is unsure is only the likeliest: it is not summed up. */
+static struct keeper find_keeper(const struct waste *waste)
+{
+    struct keeper most = {.row = NULL};
+    size_t stacks = 0;
+
+    for (size_t i = 0; i < waste->count; i++)
+        if (waste->rows[i].sample != TABLE_NONE && waste->rows[i].stack >= stacks)
+            stacks = (size_t)waste->rows[i].stack + 1;
+    AUTO_FREE double *sums = calloc(stacks + 1, sizeof *sums);
+    for (size_t i = 0; sums && i < waste->count; i++)
+        if (waste->rows[i].sample != TABLE_NONE && !is_unsure(&waste->rows[i]))
+            sums[waste->rows[i].stack] += (double)waste->rows[i].bytes;
+    for (size_t i = 0; sums && i < waste->count; i++)
+        if (waste->rows[i].sample != TABLE_NONE && sums[waste->rows[i].stack] > most.bytes)
+            most = (struct keeper){&waste->rows[i], sums[waste->rows[i].stack], 0, 0};
+    for (size_t i = 0; most.row && i < waste->count; i++)
+        if (waste->rows[i].stack == most.row->stack && !is_unsure(&waste->rows[i])) {
+            most.error = hypot(most.error, waste->rows[i].error);
+            most.sizes += (double)waste->rows[i].bytes * 10 >= most.bytes;
+        }
+    if (!sums || (waste->count && most.bytes < (double)waste->rows[0].bytes))
+        most.row = NULL;
+    return most;
+}
+
 static void describe_slabs(const struct frag_view *view, const struct parts *parts, char *out,
                            size_t size)
 {
     const struct waste_row *row = &view->waste->rows[0];
     unsigned long long object = view->waste->classes[row->class].size;
     char place[PLACE_TEXT_SIZE];
-    int len = is_rough(row) ? snprintf(out, size, "about ") : 0;
+    const struct keeper keeper = find_keeper(view->waste);
+    int len = 0;
 
+    if (keeper.row && keeper.sizes > 1) {
+        if (keeper.error > keeper.bytes / 2)
+            len = snprintf(out, size, "about ");
+        len +=
+            describe_part(view, keeper.bytes, (double)parts->waste, out + len, size - (size_t)len);
+        snprintf(out + len, size - (size_t)len, " of waste are in slabs of %zu sizes pinned by %s",
+                 keeper.sizes,
+                 place_text(view->samples, &view->samples->list[keeper.row->sample], place));
+        return;
+    }
+    if (is_rough(row))
+        len = snprintf(out, size, "about ");
     if (is_unsure(row)) {
         describe_unsure(view, parts, out, size);
         return;
@@ -550,8 +596,7 @@ static void make_advice(const struct frag_view *view, const struct parts *parts,
         [VERDICT_PINNED] = ADVICE_PINNED,
     };
     const struct frag *frag = view->frag;
-    const struct waste_row *first = view->waste->count ? &view->waste->rows[0] : NULL;
-    const bool named = first && first->sample != TABLE_NONE && !is_unsure(first);
+    const struct keeper keeper = find_keeper(view->waste);
     struct advice_facts facts = {.most = most[judge(parts)],
                                  .pid = view->pid,
                                  .program = view->name,
@@ -565,8 +610,8 @@ static void make_advice(const struct frag_view *view, const struct parts *parts,
 
     if (frag->bins.since_50)
         facts.cached = frag->bins.arenas->cached;
-    if (named)
-        facts.keeper = place_text(view->samples, &view->samples->list[first->sample], place);
+    if (keeper.row)
+        facts.keeper = place_text(view->samples, &view->samples->list[keeper.row->sample], place);
     advice_make(advice, &facts);
 }
 
