@@ -140,7 +140,7 @@ static uint64_t hash_calls(const struct sharing *sharing, uint32_t sample)
 }
 
 /* Two addresses of a line are one call. */
-static bool same_calls(const struct samples *samples, uint32_t x, uint32_t y)
+static bool same_lines_called(const struct samples *samples, uint32_t x, uint32_t y)
 {
     struct stack_walk walk = {0}, other = {0};
     const struct stack_call *a, *b;
@@ -164,11 +164,11 @@ static bool same_stack_of(const void *ctx, uint32_t index, const void *key)
 {
     const struct sharing *sharing = ctx;
 
-    return same_calls(sharing->samples, sharing->first[index], *(const uint32_t *)key);
+    return same_lines_called(sharing->samples, sharing->first[index], *(const uint32_t *)key);
 }
 
 /* Returns the number of its stack; TABLE_NONE: out of memory. */
-static uint32_t number_stack(struct sharing *sharing, uint32_t sample)
+static uint32_t number_calls(struct sharing *sharing, uint32_t sample)
 {
     uint32_t place;
 
@@ -222,7 +222,7 @@ static bool add_stack(struct sharing *sharing, uint32_t number)
 
     if (objects->now <= 0)
         return true;
-    stack = number_stack(sharing, number);
+    stack = number_calls(sharing, number);
     if (stack == TABLE_NONE)
         return false;
     if (!split.count)

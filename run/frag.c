@@ -184,7 +184,7 @@ struct slab_pass {
     bool no_memory;
 };
 
-static bool add_range(struct range_list *ranges, const struct extent *extent)
+static bool add_page_range(struct range_list *ranges, const struct extent *extent)
 {
     struct extent *added;
 
@@ -203,7 +203,7 @@ static bool add_slab(void *ctx, const struct extent *extent)
     struct slab_total *total = &pass->slabs[extent->class];
     struct arena_frees *arenas = &pass->arenas;
 
-    if (!add_range(&pass->used, extent)) {
+    if (!add_page_range(&pass->used, extent)) {
         pass->no_memory = true;
         return false;
     }
@@ -310,7 +310,7 @@ static int compare_starts(const void *a, const void *b)
 static bool add_any_range(void *ctx, const struct extent *extent)
 {
     /* Blocks of jemalloc's own data have the last index (base.c, base_edata_init). */
-    return extent->arena >= TSD_ARENAS_MAX - 1 || add_range(ctx, extent);
+    return extent->arena >= TSD_ARENAS_MAX - 1 || add_page_range(ctx, extent);
 }
 
 struct page_sum {
@@ -318,7 +318,7 @@ struct page_sum {
     unsigned page;
 };
 
-static bool add_resident(void *ctx, const struct pagemap_piece *piece)
+static bool add_free_resident(void *ctx, const struct pagemap_piece *piece)
 {
     struct page_sum *sum = ctx;
 
@@ -347,8 +347,8 @@ static bool count_free_resident(struct range_list *all, const struct range_list 
             continue;
         if (used->count && bsearch(range, used->list, used->count, sizeof *range, compare_starts))
             continue;
-        good =
-            pagemap_visit(&map, range->start, range->start + range->bytes, add_resident, &sum) == 0;
+        good = pagemap_visit(&map, range->start, range->start + range->bytes, add_free_resident,
+                             &sum) == 0;
     }
     pagemap_close(&map);
     *bytes = sum.bytes;

@@ -672,7 +672,7 @@ static void json_frag_row(const struct frag_view *view, const struct waste_row *
     json_item_end(json);
 }
 
-static void json_part(const struct parts *parts, enum part part, struct json *json)
+static void json_frag_part(const struct parts *parts, enum part part, struct json *json)
 {
     if (parts->known[part])
         json_number(json, part_keys[part], parts->bytes[part]);
@@ -688,10 +688,10 @@ static void json_parts(const struct parts *parts, struct json *json)
         if (i == PART_SLABS)
             json_number(json, "between", sum_of(parts->bytes[i], parts->bytes[PART_PADDING]));
         else if (i != PART_PADDING)
-            json_part(parts, i, json);
+            json_frag_part(parts, i, json);
     json_object_end(json);
-    json_part(parts, PART_SLABS, json);
-    json_part(parts, PART_PADDING, json);
+    json_frag_part(parts, PART_SLABS, json);
+    json_frag_part(parts, PART_PADDING, json);
     json_number(json, "absent", parts->absent);
 }
 
