@@ -1,5 +1,6 @@
 #include "cli/presentation.h"
 #include "cli/message.h"
+#include "cli/output/sparkline.h"
 #include "cli/words.h"
 #include "run/graphviz.h"
 
@@ -206,19 +207,6 @@ static bool changes_content(const struct options *options)
     return options->base || report->focus || report->ignore || report->hide || report->show ||
            report->unit || report->value || report->rows || report->by_thread ||
            report->keep_allocator || report->no_fold || report->full_names || report->depth;
-}
-
-/* True if the locale says that text is UTF-8 (locale(7): the first of these that is set). */
-static bool locale_is_utf8(void)
-{
-    static const char *const names[] = {"LC_ALL", "LC_CTYPE", "LANG"};
-
-    for (size_t i = 0; i < ARRAY_LEN(names); i++) {
-        const char *value = getenv(names[i]);
-        if (value && *value)
-            return strcasestr(value, "UTF-8") || strcasestr(value, "UTF8");
-    }
-    return false;
 }
 
 /* What the reader of the output can show. */
