@@ -144,7 +144,8 @@ int help_overview(const struct verb *const *verbs, size_t count)
 {
     puts("usage: jeattach VERB [options] PID...\n"
          "       jeattach report [options] FILE\n"
-         "       jeattach [options]              (the same as jeattach ps [options])\n"
+         "       jeattach [options] PID...       (the same as jeattach explain)\n"
+         "       jeattach [options]              (the same as jeattach ps)\n"
          "Options may also stand before the verb.\n");
     printf("%s\nVerbs:\n", intro);
     for (size_t i = 0; i < count; i++)
@@ -193,8 +194,8 @@ int help_unknown_verb(const char *name, const struct verb *const *verbs, size_t 
 
 int help_misplaced_pid(const char *pid, const char *verb)
 {
-    message(verb ? "the verb must come before process %s" : "no verb given for process %s", pid);
-    fprintf(stderr, "  fix:   jeattach %s %s\n", verb ? verb : "status", pid);
+    message("the verb must come before process %s", pid);
+    fprintf(stderr, "  fix:   jeattach %s %s\n", verb, pid);
     return EXIT_USAGE;
 }
 

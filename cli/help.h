@@ -14,8 +14,8 @@ int help_verb(const struct verb *verb);
 int help_unknown_verb(const char *name, const struct verb *const *verbs, size_t count);
 
 /*
- * Prints the usage error of a command line that has a pid in the place of the verb. verb: the one
- * that comes after it; NULL: there is none. Returns EXIT_USAGE.
+ * Prints the usage error of a command line that has a pid in the place of the verb, which comes
+ * after it. Returns EXIT_USAGE.
  */
 int help_misplaced_pid(const char *pid, const char *verb);
 

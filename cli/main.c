@@ -129,17 +129,26 @@ static int run_without_verb(int argc, char **argv)
     return code;
 }
 
-/* The first word is no verb: a mistyped one, or a pid, perhaps with its verb after it. */
-static int refuse_word(int argc, char **argv)
+static const struct verb *verb_behind(int argc, char **argv)
 {
     const struct verb *verb = NULL;
-    pid_t pid;
-    int code;
 
     for (int i = 2; i < argc && !verb; i++)
         verb = find_verb(argv[i]);
+    return verb;
+}
+
+/* The first word is no verb: a pid alone is to be explained, also with options; else a mistake. */
+static int run_word(int argc, char **argv)
+{
+    const struct verb *verb = verb_behind(argc, argv);
+    pid_t pid;
+    int code;
+
+    if (parse_pid(argv[1], &pid) && !verb)
+        return run_verb(&verb_explain, argc, argv);
     if (parse_pid(argv[1], &pid))
-        code = help_misplaced_pid(argv[1], verb ? verb->name : NULL);
+        code = help_misplaced_pid(argv[1], verb->name);
     else
         code = help_unknown_verb(argv[1], verbs, ARRAY_LEN(verbs));
     if (asks_for_json(argc, argv))
@@ -167,7 +176,7 @@ static int run_words(int argc, char **argv)
     if (strcmp(argv[1], "help") == 0)
         return run_help(argv[2]);
     verb = find_verb(argv[1]);
-    return verb ? run_verb(verb, argc - 1, argv + 1) : refuse_word(argc, argv);
+    return verb ? run_verb(verb, argc - 1, argv + 1) : run_word(argc, argv);
 }
 
 int main(int argc, char **argv)

@@ -120,7 +120,7 @@ class Words(lib.TestCase):
             (("report", "--value", "inuse-space", profile), "did you mean inuse_space?"),
             (("top", "--sort", "grwoth", "42"), "unknown order 'grwoth': did you mean growth?"),
             (("recent", "--sort", "sise", "42"), "unknown order 'sise': did you mean size?"),
-            (("42",), "no verb given for process 42\n  fix:   jeattach status 42\n"),
+            (("42", "--instance", "0"), "jeattach explain"),
             (("42", "dump"), "the verb must come before process 42\n  fix:   jeattach dump 42\n"),
             (("-p", "42"), "no verb given, so the verb is ps"),
         )
