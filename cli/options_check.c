@@ -213,6 +213,8 @@ static const char *wrong_with_core(const struct options *options)
     if (options->full || options->threads || (options->json && options->prometheus))
         return "--full and --threads require a running process; --json and --prometheus exclude "
                "each other";
+    if (options->duration_ns)
+        return "-d watches a running process, not --core";
     if (options->output && filename_has_directives(options->output))
         return "with --core, -o names one file, without %p, %n, %t, ...";
     if (options->json && options_to_stdout(options))

@@ -138,8 +138,8 @@ static fault_code read_process(struct account *account, const struct attachment 
     return target_usage(&attachment->target, &account->process, &account->rss_source, fault);
 }
 
-static fault_code account_count(struct account *account, struct attachment *attachment,
-                                struct fault *fault)
+fault_code account_count(struct account *account, struct attachment *attachment,
+                         struct fault *fault)
 {
     const struct reader_source source = attachment_source(attachment, NULL);
     fault_code rc;

@@ -69,4 +69,8 @@ fault_code account_read_records(struct account *account, struct attachment *atta
 /* True if the parts that the RSS consists of are known, all of now. */
 bool account_is_whole(const struct account *account);
 
+/* The same without the kernel's counts, which may take it long: process and rss_source stay 0. */
+fault_code account_count(struct account *account, struct attachment *attachment,
+                         struct fault *fault);
+
 struct account_sum account_sum_up(const struct account *account);

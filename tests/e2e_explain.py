@@ -5,10 +5,13 @@ import json
 import os
 import re
 import resource
+import shutil
 import signal
+import subprocess
 import sys
 
 import allocators
+import e2e_seeded
 import groups
 import lib
 
@@ -37,7 +40,7 @@ time.sleep(1000)
 IDLE = "print('ready', flush=True); import time; time.sleep(1000)"
 
 
-class Explain(allocators.TestCase):
+class Case(allocators.TestCase):
     def started(self, *argv, **options):
         process = self.process(argv, stdout=lib.subprocess.PIPE, **options)
         self.assertEqual(process.stdout.readline(), b"ready\n")
@@ -84,6 +87,8 @@ class Explain(allocators.TestCase):
         names = ("anonymous", "brk", "stacks", "variables", "files", "shared")
         self.assertLess(abs(sum(parts[name] for name in names) - answer["rss"]), 2 * MIB, parts)
 
+
+class Explain(Case):
     def test_without_jemalloc(self):
         process = self.idle(
             preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (SPACE, SPACE)))
@@ -125,7 +130,7 @@ class Explain(allocators.TestCase):
                 self.assert_well(allocator)
 
     def test_counts_of_stats(self):
-        """What stats has counted is shown with its age, and no step asks for it again."""
+        """What stats has counted has its age; what the records say now are the parts."""
         allocator = self.allocator("5.3.0", conf="")
         self.assert_ran(lib.run_tool("stats", "--call", allocator.pid))
         text, answer = self.explain(allocator.pid)
@@ -136,9 +141,13 @@ class Explain(allocators.TestCase):
         pages = objects["in_use"] + objects["free_between"]
         self.assertLess(abs(pages - counts["active"]), MIB, (objects, counts))
         self.assertGreater(objects["in_use"], counts["allocated"] / 2)
-        self.assertRegex(
-            text, r"(?m)^jemalloc     5\.3\.0: .* in use, .* free between objects\n"
-                  r" {13}\S+ \S+ free pages, .* its own data \(counted .* ago\)$")
+        parts = answer["jemalloc"]["parts"]
+        self.assertEqual(parts["source"], "records")
+        self.assertLess(abs(parts["in_use"] + (parts["sampling"] or 0) - counts["allocated"]), MIB)
+        self.assertLess(abs(parts["between"] - objects["free_between"]), MIB)
+        self.assertRegex(text, r"(?m)^jemalloc     5\.3\.0, counted now\n"
+                               r"  in use +\S+ \S+ +\S+ %  by the program\n"
+                               r"  between +\S+ \S+ +\S+ %  free space between objects$")
         self.assertNotEqual(answer["next"]["step"], "stats")
 
     def test_nothing_is_touched(self):
@@ -164,8 +173,10 @@ class Explain(allocators.TestCase):
         self.assertGreater(answer["growth"]["limit_in_ns"], 0.3 * left)
         self.assertEqual(answer["next"]["step"], "leak")
         self.assertRegex(text.replace("\n", " "),
-                         r" of 4 GiB \(\d+ %\) and grows by \S+ MiB/s: at this rate the limit is "
-                         r"reached in about \d+ (s|min) ")
+                         r" grows by \S+ MiB/s: at this rate the limit is reached in about "
+                         r"\d+ (s|min); it uses \S+ MiB, its cgroup \S+ MiB of 4 GiB \((< )?\d+ %\): "
+                         r"\S+ MiB \(\d+ %\) of it is shared memory ")
+        self.assertEqual(answer["headline"], "limit")
         self.assertIn("its cgroup", text)
         lib.end_process(process)
 
@@ -234,6 +245,240 @@ class Explain(allocators.TestCase):
         result = self.assert_ran(lib.run_tool("explain", "--json", first.pid, second.pid))
         pids = {json.loads(line)["pid"] for line in result.text.splitlines()}
         self.assertEqual(pids, {first.pid, second.pid})
+
+
+class Seeded(Case):
+    """Programs of which it is known what their memory is (tests/seeded/explained.c)."""
+
+    def start_seeded(self, *words, preload="libjemalloc.so.2", **options):
+        place = self.directory()
+        program = os.path.join(place, "explained")
+        source = os.path.join(e2e_seeded.SOURCES, "explained.c")
+        e2e_seeded.build(["gcc", "-g", "-O1", source, "-o", program])
+        env = {"LD_PRELOAD": preload} if preload else {}
+        process = self.process([program, *words], stdout=subprocess.PIPE,
+                               env=lib.tool_environment(env), **options)
+        ready, waste = process.stdout.readline().split()
+        self.assertEqual(ready, b"ready")
+        return process, int(waste)
+
+    def assert_waste(self, answer, waste):
+        parts = answer["jemalloc"]["parts"]
+        self.assertEqual(parts["source"], "records")
+        self.assertAlmostEqual(parts["between"], waste, delta=0.01 * waste)
+        self.assertAlmostEqual(parts["in_use"], waste / 4, delta=MIB)
+
+    def test_noise_hides_no_waste(self):
+        """It touches some 2 MiB in most seconds, which is not what its memory is."""
+        process, waste = self.start_seeded("waste", "300")
+        text, answer = self.explain(process.pid)
+        self.assertEqual(answer["headline"], "between")
+        self.assertRegex(
+            text.replace("\n", " "),
+            r"\Aexplained\[\d+\] uses \S+ MiB: 240 MiB \(\d+ %\) of it is free space between "
+            r"objects, which no purge returns; ")
+        self.assertEqual(answer["next"]["step"], "frag")
+        self.assertRegex(text, r"(?m)^helps        ")
+        self.assertTrue(answer["helps"])
+        self.assert_waste(answer, waste)
+        self.assertEqual(answer["answer"], answer["verdict"])
+
+    def test_core(self):
+        """What the records say of a process is what its core file says."""
+        if not shutil.which("gcore"):
+            self.skipTest("gcore is not installed (package gdb)")
+        process, waste = self.start_seeded("waste", "40")
+        path = os.path.join(self.directory(), "core")
+        subprocess.run(["gcore", "-o", path, str(process.pid)], capture_output=True,
+                       stdin=subprocess.DEVNULL)
+        path = "%s.%d" % (path, process.pid)
+        text = self.assert_ran(lib.run_tool("explain", "--core", path)).text
+        answer = json.loads(self.assert_ran(lib.run_tool("explain", "--core", path, "--json")).text)
+        self.assertEqual((answer["pid"], answer["headline"]), (process.pid, "between"))
+        self.assert_waste(answer, waste)
+        self.assertEqual(answer["jemalloc"]["objects"]["largest"][0]["size"], 512)
+        self.assertGreater(answer["mapped"]["anonymous"], 40 * MIB)
+        self.assertNotIn("limit", answer)
+        self.assertRegex(text, r"\Aexplained\[\d+\] had \S+ MiB in jemalloc: 32 MiB ")
+        self.assertIn("jemalloc     5.3.0, counted at its end\n", text)
+        self.assertEqual(answer["next"]["command"], "jeattach peek --core " + path)
+        self.assert_ran(lib.run_tool(*answer["next"]["command"].split()[1:]))
+        self.assertEqual(lib.run_tool("explain", "--core", path, "-d", "5s").code, lib.USAGE)
+
+    def test_core_without_jemalloc(self):
+        if not shutil.which("gcore"):
+            self.skipTest("gcore is not installed (package gdb)")
+        process = self.idle()
+        path = os.path.join(self.directory(), "core")
+        subprocess.run(["gcore", "-o", path, str(process.pid)], capture_output=True,
+                       stdin=subprocess.DEVNULL)
+        path = "%s.%d" % (path, process.pid)
+        answer = json.loads(self.assert_ran(lib.run_tool("explain", "--core", path, "--json")).text)
+        self.assertIsNone(answer["headline"])
+        self.assertTrue(answer["no_jemalloc"])
+        self.assertIn("Python", answer["allocators"])
+        self.assertGreater(answer["mapped"]["anonymous"], MIB)
+
+    def longer(self, pid, *words):
+        """The result of --json, of a look of two seconds that touches nothing."""
+        result = self.assert_ran(lib.run_tool("explain", "-vv", "-d", "2s", pid, "--json", *words))
+        for trace in ("ptrace", "perf_event"):
+            self.assertNotIn(trace, result.err)
+        return json.loads(result.text)
+
+    def without_numbers(self, text):
+        return re.sub(r"[\d.]+ ([KM]iB/s|s)", "N", text)
+
+    def test_answer_of_leak(self):
+        """-d says of objects what leak says of them."""
+        process, _ = self.start_seeded("grow")
+        answer = self.longer(process.pid)
+        leak = json.loads(self.assert_ran(lib.run_tool("leak", "-d", "2s", "--json", process.pid)).out)
+        self.assertRegex(answer["answer"], r"\Agrows by \S+ [KM]iB/s in objects of 512 B \(exact\); ")
+        self.assertEqual(self.without_numbers(answer["answer"]), self.without_numbers(leak["answer"]))
+        self.assertEqual(answer["growth"]["state"], "growing")
+        self.assertEqual(answer["headline"], "growth")
+        self.assertEqual(answer["next"]["step"], "leak")
+
+    def test_growth_outside(self):
+        """With jemalloc and without, leak is the command, and the kind of memory is named."""
+        for preload in ("libjemalloc.so.2", ""):
+            with self.subTest(preload=preload):
+                process, _ = self.start_seeded("map", preload=preload)
+                answer = self.longer(process.pid)
+                self.assertRegex(answer["answer"],
+                                 r"\Agr(ows|ew) by .* in anonymous mappings \(exact\)\Z")
+                self.assertEqual(answer["next"]["step"], "leak")
+                lib.end_process(process)
+
+    def test_longer_look_of_nothing(self):
+        answer = self.longer(self.idle().pid)
+        self.assertRegex(answer["answer"], r"\Adoes not grow: ")
+        self.assertEqual(answer["growth"]["state"], "none")
+        self.assertIn(" -d 10m", answer["next"]["command"])
+
+    def test_interrupted(self):
+        """Ctrl-C ends the longer look with its answer."""
+        process, _ = self.start_seeded("grow")
+        tool = self.process([lib.TOOL, "explain", "-v", "-d", "1h", str(process.pid)],
+                            stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                            env=lib.tool_environment({}))
+        self.assertTrue(lib.wait_until(
+            lambda: lib.read_text("/proc/%d/comm" % tool.pid).strip() == "jeattach" and
+            any("pagemap" in target for target in self.open_files(tool.pid))))
+        rss = self.rss_of(process.pid)
+        self.assertTrue(lib.wait_until(lambda: self.rss_of(process.pid) > rss + MIB, 60))
+        tool.send_signal(signal.SIGINT)
+        out, err = tool.communicate(timeout=60)
+        self.assertEqual(tool.returncode, lib.INTERRUPTED, err)
+        self.assertRegex(out.decode(), r"(?m)^growth       ")
+        self.assertRegex(out.decode(), r"(?m)^next: jeattach ")
+
+    def rss_of(self, pid):
+        return int(lib.read_text("/proc/%d/statm" % pid).split()[1]) * resource.getpagesize()
+
+    def open_files(self, pid):
+        place = "/proc/%d/fd" % pid
+        found = []
+        for name in os.listdir(place):
+            try:
+                found.append(os.readlink(os.path.join(place, name)))
+            except OSError:
+                continue
+        return found
+
+    def test_nothing_is_switched(self):
+        """A longer look leaves profiling as it is, and stops no thread."""
+        allocator = self.allocator("5.3.0", conf="prof:true,prof_active:false")
+        before = lib.snapshot(allocator.pid)
+        answer = self.longer(allocator.pid)
+        self.assertEqual(answer["jemalloc"]["profiling"], "inactive")
+        self.assertEqual(lib.snapshot_differences(allocator.pid, before), [])
+        self.assert_well(allocator)
+
+
+class Limits(Case):
+    """The RSS is set against a limit only where the limit counts it."""
+
+    HOLDS = """
+import mmap, sys, time
+kind = mmap.MAP_SHARED if sys.argv[2] == 'shared' else mmap.MAP_PRIVATE
+area = mmap.mmap(-1, int(sys.argv[1]), flags=kind | mmap.MAP_ANONYMOUS)
+for at in range(int(sys.argv[1]) >> 20):
+    area.write(b"x" * (1 << 20))
+print("ready", flush=True)
+time.sleep(1000)
+"""
+
+    def group(self, mib):
+        group = groups.MemoryGroup("jeattach-limits-%d" % os.getpid(), mib * MIB)
+        self.addCleanup(group.remove)
+        return group
+
+    def holding(self, mib, kind, **options):
+        return self.started(PYTHON, "-c", self.HOLDS, str(mib * MIB), kind, **options)
+
+    def test_charged_elsewhere(self):
+        """What it touched in another cgroup stays charged to that one."""
+        group = self.group(256)
+        process = self.holding(100, "shared")
+        with open(os.path.join(group.path, "cgroup.procs"), "w") as file:
+            file.write(str(process.pid))
+        text, answer = self.explain(process.pid)
+        self.assertGreater(answer["rss"], 100 * MIB)
+        self.assertLess(answer["limit"]["used"], 50 * MIB)
+        self.assertFalse(answer["limit"]["counts_rss"])
+        self.assertRegex(text.replace("\n", " "),
+                         r"\A\S+ uses \S+ MiB, its cgroup \S+ [KM]?i?B of 256 MiB \((< )?\d+ %\): "
+                         r"100 MiB \(\d+ %\) of it is shared memory; ")
+        lib.end_process(process)
+
+    def test_charged_here(self):
+        """Another one of its cgroup makes up for the files that were charged elsewhere."""
+        group = self.group(256)
+        other = self.holding(20, "private", preexec_fn=group.enter)
+        process = self.holding(100, "private", preexec_fn=group.enter)
+        text, answer = self.explain(process.pid)
+        self.assertTrue(answer["limit"]["counts_rss"], answer["limit"])
+        self.assertRegex(text.replace("\n", " "),
+                         r"\A\S+ uses \S+ MiB of its limit of 256 MiB \(\d+ %\): ")
+        lib.end_process(process)
+        lib.end_process(other)
+
+    def test_nearly_full(self):
+        group = self.group(128)
+        process = self.holding(118, "private", preexec_fn=group.enter)
+        text, answer = self.explain(process.pid)
+        self.assertEqual(answer["headline"], "limit")
+        self.assertRegex(text.replace("\n", " "),
+                         r"\A\S+ is near its limit: its cgroup uses \S+ MiB of 128 MiB \(9\d %\); it ")
+        lib.end_process(process)
+
+
+class PidAlone(Case):
+    """jeattach PID is explain PID."""
+
+    def test_words(self):
+        first, second = self.idle(), self.idle()
+        for words in ((first.pid, "--json"), ("--json", first.pid), ("--json", first.pid, second.pid)):
+            with self.subTest(words=words):
+                result = self.assert_ran(lib.run_tool(*words))
+                answers = [json.loads(line) for line in result.text.splitlines()]
+                self.assertEqual({answer["pid"] for answer in answers},
+                                 {word for word in words if word != "--json"})
+                for answer in answers:
+                    self.assertIn("verdict", answer)
+        self.assertIn("\nnext: jeattach ", self.assert_ran(lib.run_tool(first.pid)).text)
+
+    def test_absent(self):
+        process = self.idle()
+        lib.end_process(process)
+        self.assert_failed(lib.run_tool(process.pid), lib.GONE, "no such process")
+
+    def test_verb_behind(self):
+        result = lib.run_tool(self.idle().pid, "dump")
+        self.assertEqual(result.code, lib.USAGE)
+        self.assertIn("the verb must come before process", result.err)
 
 
 if __name__ == "__main__":

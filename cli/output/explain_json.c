@@ -19,6 +19,7 @@ static void limit_json(const struct explain *explain, struct json *json)
     json_number(json, "bytes", explain->use.limit);
     json_number(json, "used", explain->use.used);
     json_number(json, "left", explain_space_left(explain));
+    json_bool(json, "counts_rss", explain->counts_rss);
     if (explain->events.known)
         json_number(json, "oom_kills", explain->events.oom_kills);
     if (explain->has_pressure)
@@ -100,6 +101,31 @@ static void counts_json(const struct explain *explain, struct json *json)
     json_object_end(json);
 }
 
+/* The parts by the names that stats has for them; what is not known is null. */
+static void explained_account_json(const struct explain *explain, struct json *json)
+{
+    static const char *const names[ACCOUNT_PARTS] = {
+        [ACCOUNT_IN_USE] = "in_use",   [ACCOUNT_SAMPLING] = "sampling",
+        [ACCOUNT_BETWEEN] = "between", [ACCOUNT_PAGES] = "free_pages",
+        [ACCOUNT_PINNED] = "pinned",   [ACCOUNT_OWN] = "own_data",
+        [ACCOUNT_OUTSIDE] = "outside",
+    };
+    static const char *const sources[] = {[ACCOUNT_RECORDS] = "records",
+                                          [ACCOUNT_CALL] = "call",
+                                          [ACCOUNT_AGED] = "aged",
+                                          [ACCOUNT_NONE] = NULL};
+
+    json_object_begin(json, "parts");
+    json_text_or_null(json, "source", sources[explain->account.source]);
+    for (enum account_part part = 0; part < ACCOUNT_PARTS; part++)
+        if (explain_knows(explain, part))
+            json_number(json, names[part], explain_part(explain, part));
+        else
+            json_null(json, names[part]);
+    json_number(json, "absent", explain->sum.absent);
+    json_object_end(json);
+}
+
 static void live_json(const struct explain *explain, struct json *json)
 {
     const struct explain_live *live = &explain->live;
@@ -172,6 +198,7 @@ static void jemalloc_json(const struct explain *explain, const struct subject *s
     json_text_or_null(json, "version", explain->prof.build.text);
     json_text_or_null(json, "profiling", verdict_name(explain->facts.prof));
     counts_json(explain, json);
+    explained_account_json(explain, json);
     live_json(explain, json);
     cause_json("no_profile", &explain->no_profile, subject, json);
     sites_json(explain, json);
@@ -190,11 +217,18 @@ static void next_json(const struct explain *explain, const struct subject *subje
     json_object_end(json);
 }
 
-void explain_json(const struct explain *explain, const struct subject *subject, struct json *json)
+static void core_json(const struct explain *explain, struct json *json)
 {
-    char verdict[EXPLAIN_VERDICT];
+    json_number(json, "threads", explain->threads);
+    json_object_begin(json, "mapped");
+    json_number(json, "anonymous", explain->mapped.anonymous);
+    json_number(json, "files", explain->mapped.files);
+    json_number(json, "dumped", explain->mapped.dumped);
+    json_object_end(json);
+}
 
-    json_text(json, "verdict", explain_verdict(explain, verdict));
+static void process_json(const struct explain *explain, struct json *json)
+{
     json_bool(json, "halted", explain->facts.halted);
     json_number(json, "age_ns", explain->age_ns);
     json_number(json, "threads", explain->threads);
@@ -208,8 +242,27 @@ void explain_json(const struct explain *explain, const struct subject *subject, 
     json_number(json, "peak", explain->resident.peak);
     json_number(json, "swap", explain->resident.swap);
     parts_json(explain, json);
+}
+
+void explain_json(const struct explain *explain, const struct subject *subject, const char *answer,
+                  struct json *json)
+{
+    char verdict[EXPLAIN_VERDICT];
+    struct advice advice;
+
+    explain_advice(explain, &advice);
+    explain_verdict(explain, verdict);
+    json_text_or_null(json, "headline", explain_headline_name(explain));
+    json_text(json, "verdict", verdict);
+    json_text(json, "answer", *answer ? answer : verdict);
+    if (explain->core)
+        core_json(explain, json);
+    else
+        process_json(explain, json);
     heaps_json(explain, json);
     jemalloc_json(explain, subject, json);
-    cause_json("no_attach", &explain->refusal, subject, json);
+    if (!explain->core)
+        cause_json("no_attach", &explain->refusal, subject, json);
+    advice_json(&advice, "helps", json);
     next_json(explain, subject, json);
 }

@@ -4,13 +4,15 @@
 #include "cli/output/columns.h"
 #include "cli/output/explain_words.h"
 #include "cli/output/language_hint.h"
+#include "cli/output/sparkline.h"
 #include "cli/verdict.h"
 
 #include <inttypes.h>
 #include <stdarg.h>
 #include <string.h>
 
-enum { COLUMNS = 80, LABEL = 13, TEXT = 1024, ROW_LINES = 2 };
+enum { LINES = 24, COLUMNS = 80, LABEL = 13, TEXT = 1024, ROW_LINES = 2 };
+enum { SPARK_COLUMNS = 11 };
 enum { CALL_LEAST = 14 }; /* columns into which an arrow and a name fit */
 
 /* ---- lines ---- */
@@ -18,13 +20,18 @@ enum { CALL_LEAST = 14 }; /* columns into which an arrow and a name fit */
 /* Returns how much of the text fits into so many columns, at the end of a word. */
 static size_t fitting_words(const char *text, size_t columns)
 {
-    size_t len = strlen(text), fits = columns;
+    size_t len = strlen(text), most = 0, fits;
 
-    if (len <= columns)
+    for (size_t used = 0; most < len; most++) {
+        used += ((unsigned char)text[most] & 0xc0) != 0x80; /* all but the later bytes of UTF-8 */
+        if (used > columns)
+            break;
+    }
+    if (most == len)
         return len;
-    while (fits > 0 && text[fits] != ' ')
+    for (fits = most; fits > 0 && text[fits] != ' ';)
         fits--;
-    return fits ? fits : columns;
+    return fits ? fits : most;
 }
 
 /* Prints a text behind a label, in at most `lines` lines; the rest is left out. */
@@ -92,11 +99,10 @@ static void print_pressure(const struct explain *explain, FILE *out)
     if (explain->events.known && explain->events.oom_kills)
         snprintf(kills, sizeof kills, "; the kernel has killed %" PRIu64 " in the cgroup",
                  explain->events.oom_kills);
-    if (!explain->has_pressure)
-        print_labelled(out, "pressure", "not measured by this kernel%s", kills);
-    else if (explain->stalled < 0.001)
-        print_labelled(out, "pressure", "no task %s waits for memory%s", whose, kills);
-    else
+    if (!explain->has_pressure || explain->stalled < 0.001) {
+        if (*kills)
+            print_labelled(out, "pressure", "none now%s", kills);
+    } else
         print_labelled(out, "pressure", "some task %s waited for memory %.1f %% of the time%s",
                        whose, 100 * explain->stalled, kills);
 }
@@ -106,12 +112,14 @@ static void print_explained_change(const struct explain *explain, FILE *out)
 {
     const struct rise *rise = &explain->rise, *rss = &explain->rss_rise;
     char change[UNITS_TEXT], own[UNITS_TEXT + 24] = "", time[UNITS_TEXT], text[UNITS_TEXT];
-    char peak[UNITS_TEXT], age[UNITS_TEXT];
+    char peak[UNITS_TEXT], age[UNITS_TEXT], spark[SPARKLINE_TEXT];
     int64_t apart = rss->change - rise->change;
 
     if (apart > RISE_LEAST || apart < -RISE_LEAST)
         snprintf(own, sizeof own, ", its own memory %s", units_change((double)rise->change, text));
-    print_labelled(out, "change", "RSS %s%s in %s; peak %s; started %s ago",
+    sparkline(explain->rss_points.bytes, explain->rss_points.count, SPARK_COLUMNS, locale_is_utf8(),
+              spark);
+    print_labelled(out, "change", "%s RSS %s%s in %s; peak %s; started %s ago", spark,
                    rss->change ? units_change((double)rss->change, change) : "unchanged", own,
                    units_duration(rss->ns, time), units_bytes((double)explain->resident.peak, peak),
                    units_duration(explain->age_ns, age));
@@ -168,18 +176,50 @@ static void add_rss_note(char *text, uint64_t bytes, const char *words)
                  units_bytes((double)bytes, size), words);
 }
 
+/* A half of a percent and less is left out. */
+static void add_resident_kind(char *text, uint64_t bytes, uint64_t all, const char *words)
+{
+    if (bytes > all / 200)
+        add_rss_note(text, bytes, words);
+}
+
+/* In one row, where the parts of jemalloc have a table. */
+static void add_kinds(const struct explain *explain, char *text)
+{
+    const struct resident *resident = &explain->resident;
+    const struct resident_parts *parts = &explain->parts;
+    const uint64_t all = resident->rss;
+
+    if (explain->parts_state != PARTS_READ || !parts->rss) {
+        add_resident_kind(text, resident->anonymous, all, "anonymous");
+        add_resident_kind(text, resident->files, all, "files");
+        add_resident_kind(text, resident->shared, all, "shared");
+        return;
+    }
+    add_resident_kind(text, parts->anonymous, all, "anonymous");
+    add_resident_kind(text, parts->heap, all, "[heap]");
+    add_resident_kind(text, parts->stacks, all, "stacks");
+    add_resident_kind(text, parts->written, all, "variables");
+    add_resident_kind(text, parts->files, all, "files");
+    add_resident_kind(text, parts->shared, all, "shared");
+}
+
 static void print_explained_rss(const struct explain *explain, FILE *out)
 {
     const struct resident_parts *parts = &explain->parts;
     bool detailed = explain->parts_state == PARTS_READ && parts->rss;
     char rss[UNITS_TEXT], more[TEXT] = "";
 
+    if (explain_counted(explain))
+        add_kinds(explain, more);
     add_rss_note(more, parts->huge, "in huge pages");
     add_rss_note(more, parts->lazy_free, "lazily freed");
     add_rss_note(more, explain->resident.swap, "more swapped out");
     add_rss_note(more, explain->resident.huge_tlb, "more of hugetlbfs");
     units_bytes((double)(detailed ? parts->rss : explain->resident.rss), rss);
     print_labelled(out, "RSS", "%s%s%s", rss, *more ? ": " : "", more);
+    if (explain_counted(explain))
+        return;
     if (detailed)
         print_parts(explain, out);
     else
@@ -200,57 +240,68 @@ static const char *gauges_when(const struct gauges_reading *gauges, char *out, s
     return out;
 }
 
-/* "1.9 GiB in use, 100 MiB free between objects" */
-static void write_live_objects(char *out, uint64_t in_use, uint64_t slack)
-{
-    char use[UNITS_TEXT], free_bytes[UNITS_TEXT];
+static const char *const part_meanings[ACCOUNT_PARTS] = {
+    [ACCOUNT_IN_USE] = "by the program",
+    [ACCOUNT_SAMPLING] = "what sampled objects take besides their own size",
+    [ACCOUNT_BETWEEN] = "free space between objects",
+    [ACCOUNT_PAGES] = "not yet returned to the kernel",
+    [ACCOUNT_PINNED] = "free pages that extent hooks keep",
+    [ACCOUNT_OWN] = "jemalloc's own data",
+    [ACCOUNT_OUTSIDE] = "code, stacks, files, other allocators",
+};
 
-    snprintf(out, TEXT, "%s in use, %s free between objects", units_bytes((double)in_use, use),
-             units_bytes((double)slack, free_bytes));
+static const char *const part_names[ACCOUNT_PARTS] = {
+    [ACCOUNT_IN_USE] = "in use",    [ACCOUNT_SAMPLING] = "sampling", [ACCOUNT_BETWEEN] = "between",
+    [ACCOUNT_PAGES] = "free pages", [ACCOUNT_PINNED] = "pinned",     [ACCOUNT_OWN] = "own data",
+    [ACCOUNT_OUTSIDE] = "outside",
+};
+
+/* The parts in their order, without those of which there is nothing. */
+static void print_explained_account(const struct explain *explain, FILE *out)
+{
+    const uint64_t absent = explain_absent(explain), whole = explain_whole(explain) + absent;
+    char text[UNITS_TEXT];
+
+    for (enum account_part part = 0; part < ACCOUNT_PARTS; part++)
+        print_part_row(part_names[part], explain_part(explain, part), whole, part_meanings[part],
+                       out);
+    if (absent > whole / 100)
+        fprintf(out, "  of these %11s           were never touched: they are not in memory\n",
+                units_bytes((double)absent, text));
 }
 
-/* "30 MiB free pages, 12 MiB its own data" */
-static void write_pages(char *out, const struct stats_gauges *gauges)
+/* Counts of another time are no parts of what there is now. */
+static void print_jemalloc_counts(const struct explain *explain, const char *version,
+                                  const struct subject *subject, FILE *out)
 {
-    uint64_t kept = gauges->active + gauges->metadata;
-    char pages[UNITS_TEXT], own[UNITS_TEXT];
+    const struct account *account = &explain->account;
+    char when[64] = "now", cause[MESSAGE_LINE], text[UNITS_TEXT];
+    const struct fault *why =
+        explain->no_account.code ? &explain->no_account : &explain->account.why;
 
-    units_bytes(gauges->resident > kept ? (double)(gauges->resident - kept) : 0, pages);
-    units_bytes((double)gauges->metadata, own);
-    snprintf(out, TEXT, "%s free pages, %s its own data", pages, own);
-}
-
-/* The objects as of now, if they are known; the rest as of the last count. */
-static void print_jemalloc_counts(const struct explain *explain, const char *version, FILE *out)
-{
-    const struct gauges_reading *reading = &explain->gauges;
-    bool live = explain->no_live.code == FAULT_NONE;
-    char objects[TEXT] = "", pages[TEXT] = "", when[64];
-
-    if (live)
-        write_live_objects(objects, explain->live.in_use, explain->live.slack);
-    else if (gauges_known(reading))
-        write_live_objects(objects, reading->gauges.allocated,
-                           reading->gauges.active - reading->gauges.allocated);
-    if (*objects)
-        print_labelled(out, "jemalloc", "%s: %s%s", version,
-                       live && explain->live.share < 1 ? "about " : "", objects);
-    else
-        print_labelled(out, "jemalloc", "%s: objects in use are not known", version);
-    if (gauges_known(reading)) {
-        write_pages(pages, &reading->gauges);
-        print_labelled(out, " ", "%s (%scounted %s)", pages, live ? "" : "all ",
-                       gauges_when(reading, when, sizeof when));
-    } else {
-        print_labelled(out, " ", "free pages are not known%s",
-                       reading->state == GAUGES_NEVER ? ": nothing has counted them yet" : "");
+    if (account->source == ACCOUNT_AGED)
+        gauges_when(&account->reading, when, sizeof when);
+    if (explain_counted(explain)) {
+        print_labelled(out, "jemalloc", "%s, counted %s%s", version,
+                       explain->core ? "at its end" : when,
+                       account->counted.share < 1 ? ", estimated from a part" : "");
+        print_explained_account(explain, out);
+        return;
     }
+    if (account->source == ACCOUNT_AGED)
+        print_labelled(out, "jemalloc", "%s: %s were allocated when it was counted %s", version,
+                       units_bytes((double)account->counted.gauges.allocated, text), when);
+    else
+        print_labelled(out, "jemalloc", "%s: what it has in use is not known: %s", version,
+                       message_cause(subject, why, cause, sizeof cause));
 }
 
+/* A language's own tool shows the objects in its heap, if that may be what the memory is. */
 static void print_others(const struct explain *explain, const char *others, FILE *out)
 {
+    const bool heap = explain->outside == OUTSIDE_ANONYMOUS || explain->outside == OUTSIDE_BRK;
     struct language_hint hint;
-    bool known = heap_kinds_collector(explain->heaps) != HEAP_KINDS &&
+    bool known = !explain->core && (heap || heap_kinds_collector(explain->heaps) != HEAP_KINDS) &&
                  language_hint(explain->heaps, &explain->attachment->target, &hint);
 
     print_labelled(out, "allocator", "%s; no jemalloc%s%s", others,
@@ -267,7 +318,7 @@ static void print_allocators(const struct explain *explain, const struct subject
     if (explain->no_heap.code == FAULT_NONE) {
         message_clean(*known ? known : "?", version, sizeof version);
         version[strcspn(version, "-")] = '\0';
-        print_jemalloc_counts(explain, version, out);
+        print_jemalloc_counts(explain, version, subject, out);
         return;
     }
     message_cause(subject, &explain->no_heap, cause, sizeof cause);
@@ -296,24 +347,24 @@ static void print_explained_site(const struct sites *sites, const struct site *s
     fprintf(out, "%s\n", text);
 }
 
-static void print_explained_sites(const struct explain *explain, FILE *out)
+static void print_explained_sites(const struct explain *explain, size_t rows, FILE *out)
 {
     const struct sites *sites = &explain->sites;
     const struct site **list = sites_sorted(sites, SITES_BY_SIZE);
 
-    for (size_t i = 0; list && i < sites->count && i < EXPLAIN_SITES; i++)
+    for (size_t i = 0; list && i < sites->count && i < EXPLAIN_SITES && i < rows; i++)
         if (list[i]->now.bytes > 0)
             print_explained_site(sites, list[i], out);
     free(list);
 }
 
 /* Where there are no sites. */
-static void print_classes(const struct explain *explain, FILE *out)
+static void print_classes(const struct explain *explain, size_t rows, FILE *out)
 {
     const struct explain_live *live = &explain->live;
     char size[UNITS_TEXT], bytes[UNITS_TEXT];
 
-    for (size_t i = 0; i < EXPLAIN_CLASSES && live->largest[i].bytes; i++)
+    for (size_t i = 0; i < EXPLAIN_CLASSES && i < rows && live->largest[i].bytes; i++)
         fprintf(out, "  %9s %5.1f %%  %s%" PRIu64 " object%s of %s\n",
                 units_bytes((double)live->largest[i].bytes, bytes),
                 100 * (double)live->largest[i].bytes / (double)live->in_use,
@@ -338,10 +389,6 @@ static void print_profiling(const struct explain *explain, const struct subject 
     else
         print_labelled(out, "profile", "%s%s", verdict_text(explain->facts.prof),
                        explain->facts.prof >= PROF_DENSE ? "; no samples yet" : "");
-    if (explain->sites.count)
-        print_explained_sites(explain, out);
-    else
-        print_classes(explain, out);
 }
 
 /* ---- all ---- */
@@ -354,20 +401,85 @@ static const char *attach_cause(const struct explain *explain, const struct subj
     return message_cause(subject, &explain->refusal, out, size);
 }
 
-void explain_print(const struct explain *explain, const struct subject *subject, FILE *out)
+static void print_core_size(const struct explain *explain, FILE *out)
 {
-    char verdict[EXPLAIN_VERDICT], command[EXPLAIN_COMMAND], cause[MESSAGE_LINE];
+    const struct explain_mapped *mapped = &explain->mapped;
+    char anonymous[UNITS_TEXT], files[UNITS_TEXT], dumped[UNITS_TEXT];
 
-    print_row_text("", explain_verdict(explain, verdict), ROW_LINES + 1, out);
-    print_limit(explain, out);
-    print_space(explain, out);
-    print_pressure(explain, out);
-    print_explained_change(explain, out);
-    print_explained_rss(explain, out);
+    print_labelled(
+        out, "core",
+        "%zu threads; %zu mappings: %s without a file, %s of files; %s of "
+        "both are in the core file",
+        explain->threads, mapped->mappings, units_bytes((double)mapped->anonymous, anonymous),
+        units_bytes((double)mapped->files, files), units_bytes((double)mapped->dumped, dumped));
+}
+
+/* All before the rows of stacks or sizes. */
+static void print_explained_head(const struct explain *explain, const struct subject *subject,
+                                 const char *answer, FILE *out)
+{
+    char verdict[EXPLAIN_VERDICT];
+
+    print_row_text("", explain_verdict(explain, verdict), ROW_LINES + 2, out);
+    print_row_text("growth", answer, ROW_LINES + 1, out);
+    if (explain->core) {
+        print_core_size(explain, out);
+    } else {
+        print_limit(explain, out);
+        print_space(explain, out);
+        print_pressure(explain, out);
+        print_explained_change(explain, out);
+        print_explained_rss(explain, out);
+    }
     print_allocators(explain, subject, out);
     print_profiling(explain, subject, out);
-    if (attach_cause(explain, subject, cause, sizeof cause))
+}
+
+static void print_explained_tail(const struct explain *explain, const struct subject *subject,
+                                 FILE *out)
+{
+    char command[EXPLAIN_COMMAND], cause[MESSAGE_LINE];
+    struct advice advice;
+
+    explain_advice(explain, &advice);
+    if (advice.count)
+        print_row_text("helps", advice.lines[0] + strcspn(advice.lines[0], " ") + 1, ROW_LINES,
+                       out);
+    if (!explain->core && attach_cause(explain, subject, cause, sizeof cause))
         print_labelled(out, "attach", "not possible: %s", cause);
     fprintf(out, "next: %s\n", explain_command(explain, subject, command));
     fprintf(out, "      %s\n", explain_reason(explain->step));
+}
+
+static size_t count_lines(const char *text)
+{
+    size_t lines = 0;
+
+    for (; *text; text++)
+        lines += *text == '\n';
+    return lines;
+}
+
+/* The rows of stacks or sizes get the lines that are left. */
+void explain_print(const struct explain *explain, const struct subject *subject, const char *answer,
+                   FILE *out)
+{
+    AUTO_FREE char *head = NULL, *tail = NULL;
+    size_t head_len, tail_len, used, rows;
+    FILE *first = open_memstream(&head, &head_len), *last = open_memstream(&tail, &tail_len);
+
+    if (first)
+        print_explained_head(explain, subject, answer, first);
+    if (last)
+        print_explained_tail(explain, subject, last);
+    if (!first || !last || fclose(first) || fclose(last))
+        return;
+    used = count_lines(head) + count_lines(tail);
+    rows = used < LINES ? LINES - used : 0;
+    fputs(head, out);
+    if (explain->sites.count)
+        print_explained_sites(explain, rows, out);
+    else
+        print_classes(explain, rows, out);
+    fputs(tail, out);
 }

@@ -7,9 +7,6 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Below this share of what its cgroup uses, the process is not what fills it. */
-#define MAIN_SHARE 0.7
-
 enum { SECOND_NS = 1000000000 };
 
 __attribute__((format(printf, 2, 3))) static void append_words(char *out, const char *fmt, ...)
@@ -44,41 +41,56 @@ static double percent_of(uint64_t part, uint64_t all)
     return all ? 100 * (double)part / (double)all : 0;
 }
 
-/* "uses 2.4 GiB of its limit of 4 GiB (60 %)" */
+/* "80 %" */
+static const char *share_text(uint64_t part, uint64_t all, char out[16])
+{
+    const double percent = percent_of(part, all);
+
+    snprintf(out, 16, percent < 1 ? "< 1 %%" : "%.0f %%", percent > 100 ? 100 : percent);
+    return out;
+}
+
+/* The RSS beside a limit only where the limit counts it. */
 static void write_use(const struct explain *explain, char *out)
 {
     const struct limit_use *use = &explain->use;
-    char rss[UNITS_TEXT], used[UNITS_TEXT], limit[UNITS_TEXT];
+    const uint64_t rss = explain->resident.rss;
+    char text[UNITS_TEXT], used[UNITS_TEXT], limit[UNITS_TEXT], share[16];
 
-    units_bytes((double)explain->resident.rss, rss);
+    append_words(out, " uses %s", units_bytes((double)rss, text));
+    if (!explain->limited || explain->machine)
+        return;
     units_bytes((double)use->used, used);
     units_bytes((double)use->limit, limit);
-    if (!explain->limited)
-        append_words(out, " uses %s", rss);
-    else if (explain->machine)
-        append_words(out, " uses %s of the %s of this machine", rss, limit);
-    else if ((double)explain->resident.rss >= MAIN_SHARE * (double)use->used)
-        append_words(out, " uses %s of its limit of %s (%.0f %%)", rss, limit,
-                     percent_of(use->used, use->limit));
+    if (explain->counts_rss)
+        append_words(out, " of its limit of %s (%s)", limit, share_text(rss, use->limit, share));
     else
-        append_words(out, " uses %s, its cgroup %s of %s (%.0f %%)", rss, used, limit,
-                     percent_of(use->used, use->limit));
+        append_words(out, ", its cgroup %s of %s (%s)", used, limit,
+                     share_text(use->used, use->limit, share));
 }
 
-static void write_growing(const struct explain *explain, char *out)
+/* A garbage collector does not free what others allocate. */
+static bool is_growth_of_objects(const struct explain *explain)
+{
+    const struct parts *parts = &explain->watch.parts;
+
+    return explain->look_ns && parts->count && parts->list[0].kind == PART_OBJECTS;
+}
+
+static void write_rate(const struct explain *explain, char *out)
 {
     enum heap_kind collector = heap_kinds_collector(explain->heaps);
     char rate[UNITS_TEXT], about[32];
     uint64_t left;
 
     units_rate(explain->rise.per_second, rate);
-    append_words(out, " and grows by %s", rate[0] == '+' ? rate + 1 : rate);
+    append_words(out, "grows by %s", rate[0] == '+' ? rate + 1 : rate);
     if (explain_time_left(explain, &left))
         append_words(out,
                      explain->machine ? ": at this rate the machine has memory for %s"
                                       : ": at this rate the limit is reached in %s",
                      explain_about(left, about));
-    if (collector != HEAP_KINDS)
+    if (collector != HEAP_KINDS && !is_growth_of_objects(explain))
         append_words(out, ", unless its garbage collector frees memory");
 }
 
@@ -90,7 +102,8 @@ static const char *time_words(uint64_t ns, char out[UNITS_TEXT])
     return units_duration(ns, out);
 }
 
-static void write_rise(const struct explain *explain, char *out)
+/* A change that is none of the facts. */
+static void write_memory_change(const struct explain *explain, char *out)
 {
     double change = (double)explain->rise.change;
     char amount[UNITS_TEXT], time[UNITS_TEXT];
@@ -101,46 +114,154 @@ static void write_rise(const struct explain *explain, char *out)
         append_words(out, "; whether it grows is not known");
         break;
     case RISE_NONE:
-        append_words(out, " and did not grow within %s", time);
-        if (explain->rss_rise.state == RISE_GROWING)
+        append_words(out, "; did not grow within %s", time);
+        if (explain->rss_rise.state == RISE_GROWING && !explain->look_ns)
             append_words(out, "; it touches %s more of shared memory and files",
                          units_rate(explain->rss_rise.per_second, amount) + 1);
         break;
     case RISE_GROWING:
-        write_growing(explain, out);
         break;
     case RISE_STEP:
-        append_words(out, " and rose by %s within %s, not steadily", units_bytes(change, amount),
+        append_words(out, "; rose by %s within %s, not steadily", units_bytes(change, amount),
                      time);
         break;
     case RISE_FALLING:
-        append_words(out, " and shrank by %s within %s", units_bytes(-change, amount), time);
+        append_words(out, "; shrank by %s within %s", units_bytes(-change, amount), time);
         break;
     }
-}
-
-/* The largest part of it that is no use to the program. */
-static void write_free(const struct explain *explain, char *out)
-{
-    const struct explain_facts *facts = &explain->facts;
-    double rss = (double)explain->resident.rss;
-    char amount[UNITS_TEXT];
-
-    if (explain->step == STEP_PURGE)
-        append_words(out, "; %s of it is free memory that jeattach purge returns",
-                     units_bytes(facts->free_pages * rss, amount));
-    else if (explain->step == STEP_FRAG)
-        append_words(out, "; %s of it is free space between allocations",
-                     units_bytes(facts->slack * rss, amount));
-    else if (explain->resident.swap > explain->resident.rss / 4)
-        append_words(out, "; %s more is swapped out",
-                     units_bytes((double)explain->resident.swap, amount));
 }
 
 static bool is_group_growing(const struct explain *explain)
 {
     return explain->limited && !explain->machine && explain->use_rise.state == RISE_GROWING &&
            explain->rise.state != RISE_GROWING;
+}
+
+/* ---- the facts ---- */
+
+const char *explain_outside_words(enum explain_outside kind)
+{
+    static const char *const words[OUTSIDE_KINDS] = {
+        [OUTSIDE_ANONYMOUS] = "memory without a file (heaps, mappings)",
+        [OUTSIDE_BRK] = "the heap of brk(2)",
+        [OUTSIDE_STACKS] = "thread stacks",
+        [OUTSIDE_FILES] = "mapped files and code",
+        [OUTSIDE_VARIABLES] = "changed pages of mapped files",
+        [OUTSIDE_SHARED] = "shared memory",
+    };
+
+    return words[kind];
+}
+
+static void write_objects_fact(const struct explain *explain, char *out)
+{
+    const struct explain_class *largest = &explain->live.largest[0];
+    char size[UNITS_TEXT], share[16];
+
+    append_words(out, "objects in use");
+    if (explain->no_live.code == FAULT_NONE && largest->bytes)
+        append_words(out, ", %s of that in objects of %s",
+                     share_text(largest->bytes, explain->live.in_use, share),
+                     units_bytes((double)largest->size, size));
+}
+
+static void write_outside_fact(const struct explain *explain, char *out)
+{
+    const uint64_t all = explain_amount(explain, HEADLINE_OUTSIDE);
+    const char *most = explain_outside_words(explain->outside);
+
+    if (explain->no_heap.code != FAULT_NONE)
+        append_words(out, "%s", most);
+    else if (2 * explain->outside_bytes >= all)
+        append_words(out, "outside jemalloc, most of it %s", most);
+    else
+        append_words(out, "outside jemalloc, the largest part %s", most);
+}
+
+/* "230 MiB (80 %) of it is free space in slabs, which no purge returns" */
+static void write_part_fact(const struct explain *explain, enum explain_headline fact, char *out)
+{
+    static const char *const words[HEADLINES] = {
+        [HEADLINE_SLABS] = "free space between objects, which no purge returns",
+        [HEADLINE_PAGES] = "free pages, which jeattach purge returns",
+        [HEADLINE_PINNED] = "free pages that extent hooks keep",
+        [HEADLINE_SAMPLING] = "the cost of sampling",
+        [HEADLINE_OWN] = "jemalloc's own data",
+    };
+    static const char *const core_words[HEADLINES] = {
+        [HEADLINE_SLABS] = "free space between objects",
+        [HEADLINE_PAGES] = "free pages",
+        [HEADLINE_PINNED] = "free pages that extent hooks kept",
+        [HEADLINE_SAMPLING] = "the cost of sampling",
+        [HEADLINE_OWN] = "jemalloc's own data",
+    };
+    const uint64_t whole = explain_whole(explain);
+    uint64_t bytes = explain_amount(explain, fact);
+    char amount[UNITS_TEXT], share[16];
+
+    if (fact == HEADLINE_OUTSIDE && explain->no_heap.code != FAULT_NONE)
+        bytes = explain->outside_bytes;
+    units_bytes((double)bytes, amount);
+    if (fact == HEADLINE_SWAPPED) {
+        append_words(out, "%s more is swapped out", amount);
+        return;
+    }
+    append_words(out, "%s (%s) of it is ", amount, share_text(bytes, whole, share));
+    if (fact == HEADLINE_IN_USE)
+        write_objects_fact(explain, out);
+    else if (fact == HEADLINE_OUTSIDE)
+        write_outside_fact(explain, out);
+    else
+        append_words(out, "%s", explain->core ? core_words[fact] : words[fact]);
+}
+
+static void write_full(const struct explain *explain, char *out)
+{
+    char used[UNITS_TEXT], limit[UNITS_TEXT], share[16];
+
+    append_words(out, " is near its limit: its cgroup uses %s of %s (%s)",
+                 units_bytes((double)explain->use.used, used),
+                 units_bytes((double)explain->use.limit, limit),
+                 share_text(explain->use.used, explain->use.limit, share));
+}
+
+/* What comes before the size: what goes on at this moment. */
+static void write_first(const struct explain *explain, char *out)
+{
+    const enum explain_headline first = explain->order[0];
+    uint64_t left;
+
+    if (first == HEADLINE_LIMIT && !explain_time_left(explain, &left)) {
+        write_full(explain, out);
+        if (explain->rise.state == RISE_GROWING)
+            append_words(out, ", and it grows");
+        append_words(out, "; it");
+    } else if (first == HEADLINE_LIMIT || first == HEADLINE_GROWTH) {
+        append_words(out, " ");
+        write_rate(explain, out);
+        append_words(out, "; it");
+    }
+}
+
+enum { FACTS_SHOWN = 2 };
+
+static void write_facts(const struct explain *explain, char *out)
+{
+    size_t shown = 0;
+
+    for (size_t i = 0; i < explain->order_count; i++) {
+        const enum explain_headline fact = explain->order[i];
+        if (fact == HEADLINE_LIMIT || (fact == HEADLINE_GROWTH && i == 0))
+            continue;
+        if (fact != HEADLINE_GROWTH && shown == FACTS_SHOWN)
+            continue;
+        append_words(out, shown ? "; " : ": ");
+        if (fact == HEADLINE_GROWTH)
+            write_rate(explain, out);
+        else
+            write_part_fact(explain, fact, out);
+        shown++;
+    }
 }
 
 const char *explain_verdict(const struct explain *explain, char out[EXPLAIN_VERDICT])
@@ -150,17 +271,65 @@ const char *explain_verdict(const struct explain *explain, char out[EXPLAIN_VERD
 
     snprintf(out, EXPLAIN_VERDICT, "%s[%d]", message_clean(target->stat.comm, name, sizeof name),
              (int)target->pid);
+    if (explain->core) {
+        if (explain_counted(explain))
+            append_words(out, " had %s in jemalloc",
+                         units_bytes((double)explain_whole(explain), rate));
+        else
+            append_words(
+                out, " had %s mapped",
+                units_bytes((double)explain->mapped.anonymous + (double)explain->mapped.files,
+                            rate));
+        write_facts(explain, out);
+        return out;
+    }
+    if (explain->order_count)
+        write_first(explain, out);
     write_use(explain, out);
     if (explain->facts.halted)
         append_words(out, " and is %s",
                      explain->refusal.code == FAULT_FROZEN ? "frozen" : "stopped");
-    else
-        write_rise(explain, out);
-    write_free(explain, out);
+    write_facts(explain, out);
+    if (explain_absent(explain) > explain->resident.rss / 4)
+        append_words(out, "; jemalloc has %s more that were never touched",
+                     units_bytes((double)explain_absent(explain), rate));
+    if (!explain->facts.halted)
+        write_memory_change(explain, out);
     if (is_group_growing(explain))
         append_words(out, "; its cgroup grows by %s",
                      units_rate(explain->use_rise.per_second, rate) + 1);
     return out;
+}
+
+const char *explain_headline_name(const struct explain *explain)
+{
+    static const char *const names[HEADLINES] = {
+        [HEADLINE_LIMIT] = "limit",     [HEADLINE_GROWTH] = "growth",
+        [HEADLINE_SLABS] = "between",   [HEADLINE_PAGES] = "free_pages",
+        [HEADLINE_PINNED] = "pinned",   [HEADLINE_IN_USE] = "in_use",
+        [HEADLINE_OWN] = "own_data",    [HEADLINE_SAMPLING] = "sampling",
+        [HEADLINE_SWAPPED] = "swapped", [HEADLINE_OUTSIDE] = "outside",
+    };
+
+    return explain->order_count ? names[explain->order[0]] : NULL;
+}
+
+/* Of free pages the next command is all that is to be said. */
+void explain_advice(const struct explain *explain, struct advice *advice)
+{
+    const struct attachment *attachment = explain->attachment;
+    struct advice_facts facts = {.pid = (int)attachment->target.pid,
+                                 .program = attachment->target.stat.comm,
+                                 .in_program = attachment->instance.in_program,
+                                 .has_stacks = true, /* the next command shows them */
+                                 .slabs = explain_amount(explain, HEADLINE_SLABS)};
+
+    for (size_t i = explain->order_count; i-- > 0;)
+        if (explain->order[i] == HEADLINE_SLABS && explain->facts.slack > 0)
+            facts.most = ADVICE_SLABS;
+        else if (explain->order[i] == HEADLINE_PINNED)
+            facts.most = ADVICE_PINNED;
+    advice_make(advice, &facts);
 }
 
 /* ---- the next step ---- */
@@ -171,7 +340,7 @@ static const struct {
 } steps[STEP_COUNT] = {
     [STEP_PERMIT] = {"permit", NULL, NULL, "without it only the numbers above can be read"},
     [STEP_LEAK] = {"leak", "leak", " -d 60s",
-                   "this shows what grows in it, and which calls make it grow"},
+                   "this shows what grows in it, in its heap or outside, and which calls do it"},
     [STEP_PURGE] = {"purge", "purge", "",
                     "jemalloc keeps free pages, and this returns them to the kernel"},
     [STEP_FRAG] = {"frag", "frag", "",
@@ -185,10 +354,22 @@ static const struct {
                          "a call is not possible now; this shows the counts in memory"},
     [STEP_PEEK] = {"peek", "peek", "",
                    "profiling is not possible; this shows what the objects are"},
+    [STEP_OUTSIDE] = {"outside", "leak", " -d 60s",
+                      "jemalloc has little of it: this shows which kind of memory grows, by calls"},
+    [STEP_CORE] = {"core", "status", "",
+                   "the core file has no objects that can be read; this shows why"},
     [STEP_LOOK] = {"look", "leak", " -d 60s",
                    "a second is short: this watches for a minute, and shows which calls"},
     [STEP_AGAIN] = {"explain", "explain", "", "it is stopped: look again when it runs"},
 };
+
+/* After a longer look, another one of that length shows nothing new. */
+static const char *step_options(const struct explain *explain)
+{
+    if (explain->look_ns && (explain->step == STEP_LOOK || explain->step == STEP_OUTSIDE))
+        return " -d 10m";
+    return steps[explain->step].options;
+}
 
 const char *explain_command(const struct explain *explain, const struct subject *subject,
                             char out[EXPLAIN_COMMAND])
@@ -196,13 +377,16 @@ const char *explain_command(const struct explain *explain, const struct subject 
     const char *verb = steps[explain->step].verb;
     struct fault_words words;
 
-    if (verb) {
+    if (!verb) {
+        message_words(subject, &explain->no_heap, &words);
+        snprintf(out, EXPLAIN_COMMAND, "%s", words.fix);
+    } else if (explain->core) {
+        snprintf(out, EXPLAIN_COMMAND, "jeattach %s --core %s%s", verb, subject->name,
+                 step_options(explain));
+    } else {
         snprintf(out, EXPLAIN_COMMAND, "jeattach %s %d%s", verb,
-                 (int)explain->attachment->target.pid, steps[explain->step].options);
-        return out;
+                 (int)explain->attachment->target.pid, step_options(explain));
     }
-    message_words(subject, &explain->no_heap, &words);
-    snprintf(out, EXPLAIN_COMMAND, "%s", words.fix);
     return out;
 }
 

@@ -2,12 +2,21 @@
 #pragma once
 
 #include "cli/message.h"
+#include "cli/output/advice.h"
 #include "run/explain/explain.h"
 
-enum { EXPLAIN_VERDICT = 512, EXPLAIN_COMMAND = MESSAGE_LINE };
+enum { EXPLAIN_VERDICT = 768, EXPLAIN_COMMAND = MESSAGE_LINE };
 
 /* Writes the answer in one sentence. Returns out. */
 const char *explain_verdict(const struct explain *explain, char out[EXPLAIN_VERDICT]);
+
+/* Returns the fact that comes first, in JSON: "between"; NULL: nothing is known. */
+const char *explain_headline_name(const struct explain *explain);
+/* Returns the words for a kind of memory outside jemalloc. */
+const char *explain_outside_words(enum explain_outside kind);
+
+/* Fills in what can be done about free memory, where that is a fact. */
+void explain_advice(const struct explain *explain, struct advice *advice);
 
 /* Writes the next command, or the remedy if a right is missing. Returns out. */
 const char *explain_command(const struct explain *explain, const struct subject *subject,

@@ -5,21 +5,47 @@
 #include "cli/output/attachment_json.h"
 #include "cli/output/explain_json.h"
 #include "cli/output/explain_text.h"
+#include "cli/output/leak_view.h"
+#include "cli/verbs/core.h"
 #include "cli/verbs/verbs.h"
 
 #include <stdio.h>
 
+/* Returns what leak would answer; the caller frees it. NULL: there was no longer look. */
+static char *answer_of_leak(const struct job *job, const struct explain *explain)
+{
+    const struct explain_watch *watch = &explain->watch;
+    const struct grow_view faults = {.grow = &watch->leak.grow};
+    const struct leak_view view = {.attachment = job->attachment,
+                                   .leak = &watch->leak,
+                                   .verdict = watch->judged ? &watch->verdict : NULL,
+                                   .parts = &watch->parts,
+                                   .faults = watch->leak.grows ? &faults : NULL};
+    char *answer = NULL;
+    size_t len;
+    FILE *memory = explain->look_ns ? open_memstream(&answer, &len) : NULL;
+
+    if (!memory)
+        return NULL;
+    leak_answer(&view, memory);
+    fclose(memory);
+    return answer;
+}
+
 static void print_explained(const struct job *job, const struct explain *explain)
 {
     const struct subject subject = job_subject(job);
+    AUTO_FREE char *answer = answer_of_leak(job, explain);
     struct json json;
 
     if (!job->options->json) {
-        explain_print(explain, &subject, stdout);
+        explain_print(explain, &subject, answer ? answer : "", stdout);
         return;
     }
     attachment_json_begin(job->attachment, &json);
-    explain_json(explain, &subject, &json);
+    if (explain->core)
+        json_text(&json, "core", job->options->core);
+    explain_json(explain, &subject, answer ? answer : "", &json);
     json_end(&json);
 }
 
@@ -31,7 +57,8 @@ static fault_code describe_reads(const struct job *job)
     return FAULT_NONE;
 }
 
-static fault_code perform_explain(struct job *job, const struct fault *found, struct fault *fault)
+static fault_code perform_explain(struct job *job, const struct fault *found, bool *interrupted,
+                                  struct fault *fault)
 {
     struct explain explain;
     fault_code rc;
@@ -39,54 +66,115 @@ static fault_code perform_explain(struct job *job, const struct fault *found, st
     if (job->options->dry_run)
         return describe_reads(job);
     explain_init(&explain, job->attachment);
+    explain.look_ns = job->options->duration_ns;
     rc = explain_read(&explain, found, fault);
     if (rc == FAULT_NONE)
         print_explained(job, &explain);
+    *interrupted = explain.watch.leak.interrupted;
     explain_free(&explain);
     return rc;
 }
+
+/* Without jemalloc its mappings are what a longer look needs. */
+static fault_code find_process(struct job *job, pid_t pid, struct fault *found)
+{
+    struct attachment *attachment = job->attachment;
+    struct attach_request request = job_request(job, pid);
+    struct fault ignored;
+
+    request.way = WAY_MEMORY;
+    found->code = attachment_find(attachment, &request, found);
+    if (found->code == FAULT_NO_ALLOCATOR && job->options->duration_ns) {
+        attachment_close(attachment);
+        attachment_map(attachment, &request, &ignored);
+    }
+    return found->code;
+}
+
+/* ---- of a core file ---- */
+
+/* A process without jemalloc had mappings, at least. */
+static int explain_core(const struct options *options)
+{
+    struct attachment attachment = {.planned = false};
+    struct core_file core = {.maps = NULL};
+    struct fault found = {0}, fault = {0};
+    struct explain explain;
+    struct job job;
+    fault_code rc;
+    int code;
+
+    job_init(&job, &attachment, options, "explain the memory in core file");
+    const struct core_request request = core_request_of(options, &job.events);
+    found.code = rc = core_file_open(&core, &attachment, &request, &found);
+    if (rc == FAULT_NONE || rc == FAULT_NO_ALLOCATOR) {
+        explain_init(&explain, &attachment);
+        rc = explain_read_core(&explain, &core, &found, &fault);
+        if (rc == FAULT_NONE)
+            print_explained(&job, &explain);
+        explain_free(&explain);
+    } else {
+        fault = found;
+    }
+    core_print_lacks(options, &core);
+    code = job_finish(&job, rc, &fault);
+    core_file_close(&core);
+    return code;
+}
+
+/* ---- the verb ---- */
 
 /* Without jemalloc, or without the right to look for it, there is still much to say. */
 static int explain_main(const struct options *options, pid_t pid)
 {
     struct fault found = {0}, fault = {0};
     struct attachment attachment;
-    struct attach_request request;
+    bool interrupted = false;
     struct job job;
     fault_code rc;
+    int code;
 
+    if (options->core)
+        return explain_core(options);
     job_init(&job, &attachment, options, "explain the memory of process");
-    request = job_request(&job, pid);
-    request.way = WAY_MEMORY;
-    found.code = rc = attachment_find(&attachment, &request, &found);
+    rc = find_process(&job, pid, &found);
     if (attachment.opened && !fault_is_gone(rc) && rc != FAULT_NO_INSTANCE)
-        rc = perform_explain(&job, &found, &fault);
+        rc = perform_explain(&job, &found, &interrupted, &fault);
     else
         fault = found;
-    return job_finish(&job, rc, &fault);
+    code = job_finish(&job, rc, &fault);
+    return code == EXIT_DONE && interrupted ? EXIT_INTERRUPTED : code;
 }
 
 const struct verb verb_explain = {
     .name = "explain",
     .summary = "explain the memory of a process on one screen",
-    .synopses = {"[options] PID..."},
-    .intro = "The first command for a process whose memory is in question. Shows on one\n"
-             "screen: how much it uses of its limit, whether it grows and when the limit is\n"
-             "reached at this rate, what its RSS consists of, which allocator it has, what\n"
-             "jemalloc counted and sampled, and the next command to type, with its reason.\n"
+    .synopses = {"[options] PID...", "--core FILE [--exe FILE] [--root DIR] [options]"},
+    .takes = TAKES_DURATION | TAKES_CORE,
+    .intro = "The first command for a process whose memory is in question: jeattach PID is\n"
+             "the same. Shows on one screen the largest facts, what the memory consists of,\n"
+             "its limit, what jemalloc counted and sampled, and the next command to type,\n"
+             "with its reason.\n"
+             "\n"
+             "A limit that is 90 % used, or reached within ten minutes, comes first; then\n"
+             "parts by their bytes: objects in use, free space between them, free pages,\n"
+             "memory outside jemalloc. A growth comes after waste unless it adds more than\n"
+             "that within a minute.\n"
              "\n"
              "Works on every process, also without jemalloc, stopped, frozen or traced, and\n"
              "without any right as far as /proc shows it. Nothing is called and nothing is\n"
-             "stopped. It takes about a second, for which it watches the RSS.\n",
-    .notes = "Growth is reported only if its own memory, anonymous or swapped, rises by 256\n"
-             "KiB or more within that second; a slower leak needs a longer look: jeattach\n"
-             "leak, or watch. Time left is the space below the limit divided by the\n"
-             "rate of that second.\n"
+             "stopped. It takes about a second, for which it watches the RSS. With -d it\n"
+             "watches longer, and adds the answer of leak: what grows, but not which calls.\n"
+             "With --core it explains a process that has ended, from its core file.\n",
+    .notes = "Without -d, growth is reported only if its own memory, anonymous or swapped,\n"
+             "rises by 256 KiB or more within that second. Time left is the space below the\n"
+             "limit divided by that rate.\n"
              "\n"
-             "Objects in use are counted now, from the records of jemalloc 5.0 and later.\n"
-             "Counts of free pages are those of the last call that counted, with their age;\n"
-             "jeattach stats counts anew. What the RSS consists of is read from smaps, for\n"
-             "which the process cannot change its mappings for some milliseconds; above 4 GiB\n"
-             "it is not read.\n",
+             "Memory in jemalloc is counted now, from the records of jemalloc 5.0 and later.\n"
+             "What the RSS consists of is read from smaps, for which the process cannot change\n"
+             "its mappings for some milliseconds; above 4 GiB it is not read.\n"
+             "\n"
+             "Ctrl-C ends the look of -d early, with a result: exit code 130.\n",
+    .options = {{"duration", NULL, "also watch for so long what grows: 60s, 5m"}},
     .run = explain_main,
 };

@@ -102,7 +102,7 @@ _jeattach()
         leak) options+=" --duration --samples --faults --period --settle --reset $looks" ;;
         frag) options+=' --rows --call --no-call --force-hooks' ;;
         peek) options+=' --samples --show-bytes --rows --core --exe --root' ;;
-        explain) ;;
+        explain) options+=' --duration --core --exe --root' ;;
         recent) options+=" --duration --for --last --sort $looks" ;;
         report) options+=" --base --between --stats --root --perf-map --sort --list $looks" ;;
         status) options+=' --core --exe --root' ;;

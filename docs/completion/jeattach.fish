@@ -57,7 +57,7 @@ set -l calls on off dump record leak watch frag top
 set -l hooks on dump record leak recent watch stats frag top reset purge mallctl
 set -l sites dump record leak recent report top
 set -l looks dump record leak recent report
-set -l cores status dump stats peek
+set -l cores explain status dump stats peek
 
 complete -c jeattach -f
 
@@ -148,7 +148,7 @@ complete -c jeattach -n '__jeattach_verb report' -l perf-map -r -F -d 'take name
 
 # ---- options of some verbs ----
 complete -c jeattach -n '__jeattach_verb dump' -l path -x -d 'write to this path in the target'
-complete -c jeattach -n '__jeattach_verb record leak recent' -s d -l duration -x -a '10s 30s 5m 1h' -d 'how long to sample'
+complete -c jeattach -n '__jeattach_verb explain record leak recent' -s d -l duration -x -a '10s 30s 5m 1h' -d 'how long to sample'
 complete -c jeattach -n '__jeattach_verb top' -s d -l interval -x -a '500ms 1s 2s 5s 30s' -d 'time between two refreshes'
 complete -c jeattach -n '__jeattach_verb record' -l every -x -a '30s 5m 1h' -d 'take a series: one profile in each such time'
 complete -c jeattach -n '__jeattach_verb record' -l every-bytes -x -a '100M 1G 10G' -d 'take a series: one profile each time that so much was allocated'

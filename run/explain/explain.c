@@ -14,20 +14,21 @@
 #include <errno.h>
 #include <string.h>
 
-#define LOOK_NS      1000000000u /* from the first measurement to the last, at least */
-#define STEP_NS      100000000u  /* between two of them */
-#define FRESH_NS     (60 * 1000000000ull)
-#define PARTS_BYTES  ((uint64_t)4 << 30) /* smaps took 5 ms per GiB of pages of 4 KiB */
-#define SHARED_LEAST 0.8                 /* of the growth of the RSS is a growth of its cgroup */
-#define SMAPS_LIMIT  ((size_t)32 << 20)
-#define TEXT_LIMIT   ((size_t)32 << 20)  /* of a profile */
-#define LIVE_LIMIT   ((uint64_t)8 << 30) /* of memory whose records are read */
-#define FREE_LEAST   ((double)(8 << 20)) /* bytes of free memory that are worth a step */
+#define LOOK_NS       1000000000u /* from the first measurement to the last, at least */
+#define STEP_NS       100000000u  /* between two of them */
+#define FRESH_NS      (60 * 1000000000ull)
+#define PARTS_BYTES   ((uint64_t)4 << 30) /* smaps took 5 ms per GiB of pages of 4 KiB */
+#define SHARED_LEAST  0.8                 /* of the growth of the RSS is a growth of its cgroup */
+#define SMAPS_LIMIT   ((size_t)32 << 20)
+#define TEXT_LIMIT    ((size_t)32 << 20)  /* of a profile */
+#define OBJECTS_LIMIT ((uint64_t)8 << 30) /* of memory whose records are read */
+#define FREE_LEAST    ((double)(8 << 20)) /* bytes of memory that are worth a step */
+#define OWN_LEAST     0.7                 /* of what a cgroup uses, to be what fills it */
 
 enum { STACKS_MAX = 1024, PARTS_MAPPINGS = 20000 };
 
 /* What is open from the first measurement to the last. */
-struct look {
+struct measuring {
     struct explain *explain;
     struct limits limits;
     struct pressure_file pressure;
@@ -45,12 +46,16 @@ void explain_init(struct explain *explain, struct attachment *attachment)
 void explain_free(struct explain *explain)
 {
     sites_free(&explain->sites);
+    if (!explain->look_ns)
+        return;
+    verdict_free(&explain->watch.verdict);
+    leak_free(&explain->watch.leak);
 }
 
 /* ---- measurements ---- */
 
 /* A process that ends shows no memory; a leader that has ended shows none either. */
-static void measure_process(struct look *look)
+static void measure_process(struct measuring *look)
 {
     struct explain *explain = look->explain;
     const struct target *target = &explain->attachment->target;
@@ -64,7 +69,7 @@ static void measure_process(struct look *look)
     rise_add(&explain->rss_points, clock_now(), now.rss);
 }
 
-static void measure_limit(struct look *look)
+static void measure_limit(struct measuring *look)
 {
     struct explain *explain = look->explain;
 
@@ -75,18 +80,19 @@ static void measure_limit(struct look *look)
     rise_add(&explain->use_points, clock_now(), explain->use.used);
 }
 
-static void measure_all(struct look *look)
+static void measure_all(struct measuring *look)
 {
     measure_process(look);
     measure_limit(look);
 }
 
-static void begin_look(struct look *look, struct explain *explain)
+static void begin_look(struct measuring *look, struct explain *explain)
 {
     const struct target *target = &explain->attachment->target;
     pid_t via = target_via(target);
 
-    *look = (struct look){.explain = explain, .limits = {.machine_fd = -1}, .began = clock_now()};
+    *look =
+        (struct measuring){.explain = explain, .limits = {.machine_fd = -1}, .began = clock_now()};
     limits_open(&look->limits, target->proc, via);
     explain->has_pressure = pressure_open(&look->pressure, target->proc, via) == 0 &&
                             pressure_read(&look->pressure, &look->stalled);
@@ -94,7 +100,64 @@ static void begin_look(struct look *look, struct explain *explain)
     measure_all(look);
 }
 
-static fault_code wait_and_measure(struct look *look, struct fault *fault)
+/* ---- a longer look ---- */
+
+static double watched_growth(const struct explain_watch *watch, bool once)
+{
+    double bytes = 0;
+
+    for (size_t i = 0; i < watch->parts.count; i++)
+        if (once || watch->parts.list[i].state <= PART_ONE_OF)
+            bytes += watch->parts.list[i].bytes;
+    return bytes;
+}
+
+/* What grows is what leak finds; the RSS only says how fast, if it is faster. */
+static void judge_watched(struct explain *explain)
+{
+    struct explain_watch *watch = &explain->watch;
+    const struct looks *looks = &watch->leak.looks;
+    const double seconds = leak_seconds(&watch->leak);
+    struct rise *rise = &explain->rise;
+
+    watch->judged =
+        looks_counted(looks) && looks_judge(looks, 0, 0, false, NULL, 0, &watch->verdict);
+    if (watch->judged)
+        parts_of_objects(&watch->parts, &watch->leak, &watch->verdict, NULL);
+    if (watch->leak.grows)
+        parts_of_memory(&watch->parts, &watch->leak, watch->judged ? &watch->verdict : NULL);
+    explain->points = (struct rise_points){.count = 0};
+    for (size_t i = 0; i < looks->count; i++)
+        rise_add(&explain->points, looks->list[i].at_ns, looks->list[i].rss);
+    explain->rss_points = explain->points;
+    *rise = explain->rss_rise = rise_judge(&explain->points);
+    if (watched_growth(watch, false) > 0 && seconds > 0) {
+        const double rate = watched_growth(watch, false) / seconds;
+        rise->per_second = rise->per_second > rate ? rise->per_second : rate;
+        rise->state = RISE_GROWING;
+    } else if (watched_growth(watch, true) > 0) {
+        rise->state = RISE_STEP;
+    } else if (rise->state == RISE_GROWING || rise->state == RISE_STEP) {
+        rise->state = RISE_NONE;
+    }
+}
+
+/* Nothing but reads: no page fault is sampled, and profiling stays as it is. */
+static fault_code watch_longer(struct measuring *look, struct fault *fault)
+{
+    struct explain *explain = look->explain;
+    struct leak *leak = &explain->watch.leak;
+    fault_code rc = leak_watch(leak, explain->attachment, fault);
+
+    if (rc == FAULT_NONE && leak->ended.code != FAULT_NONE) {
+        *fault = leak->ended;
+        rc = fault->code;
+    }
+    measure_all(look);
+    return rc;
+}
+
+static fault_code wait_and_measure(struct measuring *look, struct fault *fault)
 {
     const struct target *target = &look->explain->attachment->target;
     uint64_t end = look->began + LOOK_NS;
@@ -126,16 +189,20 @@ static void judge_shared(struct explain *explain)
         explain->rise = *all;
 }
 
-static void end_look(struct look *look)
+static void end_look(struct measuring *look)
 {
     struct explain *explain = look->explain;
     uint64_t ns = clock_now() - look->began;
     struct pressure now;
 
-    explain->rise = rise_judge(&explain->points);
-    explain->rss_rise = rise_judge(&explain->rss_points);
     explain->use_rise = rise_judge(&explain->use_points);
-    judge_shared(explain);
+    if (explain->look_ns) {
+        judge_watched(explain);
+    } else {
+        explain->rise = rise_judge(&explain->points);
+        explain->rss_rise = rise_judge(&explain->rss_points);
+        judge_shared(explain);
+    }
     explain->has_pressure =
         explain->has_pressure && ns && pressure_read(&look->pressure, &now) &&
         now.stalled_us[PRESSURE_SOME] >= look->stalled.stalled_us[PRESSURE_SOME];
@@ -226,7 +293,7 @@ static void keep_largest_class(struct explain_live *live, struct explain_class c
 
 static void sum_up_live(struct explain_live *live, const struct extent_totals *totals)
 {
-    *live = (struct explain_live){.share = totals->pass.share};
+    *live = (struct explain_live){.share = totals->pass.share, .ns = totals->pass.ns};
     for (unsigned i = 0; i < totals->classes.count; i++) {
         const struct class_total read = totals_of_class(totals, i);
         const struct explain_class class = {.size = totals->classes.list[i].size,
@@ -248,7 +315,7 @@ static fault_code read_live(struct explain *explain, struct fault *fault)
 
     if (rc != FAULT_NONE)
         return rc;
-    rc = totals_read(extents, LIVE_LIMIT, &totals, fault);
+    rc = totals_read(extents, OBJECTS_LIMIT, &totals, fault);
     if (rc == FAULT_NONE)
         sum_up_live(&explain->live, &totals);
     extents_close(extents);
@@ -312,9 +379,21 @@ static fault_code read_sites(struct explain *explain, struct fault *fault)
     return rc;
 }
 
+/* The RSS of the look stands for that of the counts, some milliseconds later. */
+static void read_account(struct explain *explain)
+{
+    struct account *account = &explain->account;
+
+    explain->no_account.code = account_count(account, explain->attachment, &explain->no_account);
+    account->process.rss = explain->resident.rss;
+    account->process.swap = explain->resident.swap;
+    explain->sum = account_sum_up(account);
+}
+
 static void read_jemalloc(struct explain *explain)
 {
     read_jemalloc_counts(explain);
+    read_account(explain);
     explain->no_live.code = read_live(explain, &explain->no_live);
     if (prof_judge(&explain->prof) >= PROF_DENSE)
         explain->no_profile.code = read_sites(explain, &explain->no_profile);
@@ -322,11 +401,11 @@ static void read_jemalloc(struct explain *explain)
 
 /* ---- the answer ---- */
 
-static double share_of(const struct explain *explain, uint64_t bytes, uint64_t less)
+static double share_of(const struct explain *explain, uint64_t bytes)
 {
-    double free = (double)bytes - (double)less, rss = (double)explain->resident.rss;
+    const double part = (double)bytes, rss = (double)explain->resident.rss;
 
-    return free < FREE_LEAST || rss <= 0 ? 0 : free / rss;
+    return part < FREE_LEAST || rss <= 0 ? 0 : part < rss ? part / rss : 1;
 }
 
 static bool has_fresh_gauges(const struct explain *explain)
@@ -341,34 +420,191 @@ static bool has_live(const struct explain *explain)
     return explain->no_heap.code == FAULT_NONE && explain->no_live.code == FAULT_NONE;
 }
 
+bool explain_counted(const struct explain *explain)
+{
+    const enum account_source source = explain->account.source;
+
+    if (explain->no_heap.code != FAULT_NONE || explain->no_account.code != FAULT_NONE)
+        return false;
+    return source == ACCOUNT_RECORDS || source == ACCOUNT_CALL ||
+           (source == ACCOUNT_AGED && has_fresh_gauges(explain));
+}
+
+bool explain_knows(const struct explain *explain, enum account_part part)
+{
+    const bool *known = explain->sum.known;
+
+    if (!explain_counted(explain))
+        return false;
+    if (part == ACCOUNT_OUTSIDE)
+        return known[part] && known[ACCOUNT_BETWEEN] && known[ACCOUNT_PAGES] && known[ACCOUNT_OWN];
+    return known[part] || (part == ACCOUNT_BETWEEN && explain->account.counted.between);
+}
+
+uint64_t explain_part(const struct explain *explain, enum account_part part)
+{
+    if (!explain_knows(explain, part))
+        return 0;
+    return explain->sum.known[part] ? explain->sum.bytes[part] : explain->account.counted.between;
+}
+
+/*
+ * Pages that were never touched are in no RSS: sampled objects take whole extents and touch one
+ * page (arena_prof_promote), and such extents are free pages later. What of a part is absent is
+ * not known: it is taken from those parts first, so that nothing in memory is promised too much.
+ */
+static uint64_t resident_part(const struct explain *explain, enum account_part part)
+{
+    static const enum account_part order[] = {ACCOUNT_SAMPLING, ACCOUNT_PAGES,  ACCOUNT_IN_USE,
+                                              ACCOUNT_OWN,      ACCOUNT_PINNED, ACCOUNT_BETWEEN};
+    uint64_t absent = explain_absent(explain);
+
+    for (size_t i = 0; i < ARRAY_LEN(order); i++) {
+        const uint64_t bytes = explain_part(explain, order[i]);
+        const uint64_t less = bytes < absent ? bytes : absent;
+        if (order[i] == part)
+            return bytes - less;
+        absent -= less;
+    }
+    return explain_part(explain, part);
+}
+
+uint64_t explain_absent(const struct explain *explain)
+{
+    const uint64_t swap = explain->resident.swap;
+
+    if (!explain_counted(explain) || explain->core || explain->sum.absent < swap)
+        return 0;
+    return explain->sum.absent - swap;
+}
+
+/* Without all counts of jemalloc, what is outside is at least what cannot be its memory. */
+static uint64_t outside_amount(const struct explain *explain)
+{
+    const struct resident *resident = &explain->resident;
+    const struct resident_parts *parts = &explain->parts;
+
+    if (explain->no_heap.code != FAULT_NONE)
+        return resident->rss;
+    if (explain_knows(explain, ACCOUNT_OUTSIDE))
+        return explain_part(explain, ACCOUNT_OUTSIDE);
+    return explain->parts_state == PARTS_READ
+               ? parts->stacks + parts->files + parts->shared + parts->written
+               : resident->files + resident->shared;
+}
+
+uint64_t explain_amount(const struct explain *explain, enum explain_headline fact)
+{
+    static const enum account_part parts[HEADLINES] = {
+        [HEADLINE_SLABS] = ACCOUNT_BETWEEN,     [HEADLINE_PAGES] = ACCOUNT_PAGES,
+        [HEADLINE_PINNED] = ACCOUNT_PINNED,     [HEADLINE_IN_USE] = ACCOUNT_IN_USE,
+        [HEADLINE_SAMPLING] = ACCOUNT_SAMPLING, [HEADLINE_OWN] = ACCOUNT_OWN,
+    };
+
+    if (fact == HEADLINE_SWAPPED)
+        return explain->resident.swap;
+    if (fact == HEADLINE_OUTSIDE)
+        return outside_amount(explain);
+    return fact < HEADLINE_SLABS ? 0 : resident_part(explain, parts[fact]);
+}
+
+uint64_t explain_whole(const struct explain *explain)
+{
+    uint64_t jemalloc = 0;
+
+    if (!explain->core)
+        return explain->resident.rss + explain->resident.swap;
+    for (enum account_part part = 0; part < ACCOUNT_OUTSIDE; part++)
+        jemalloc += explain_part(explain, part);
+    return jemalloc;
+}
+
+/* Pages that are free now are a reason for a purge; those that were free once are not. */
+static double free_share(const struct explain *explain)
+{
+    return explain->account.source == ACCOUNT_AGED
+               ? 0
+               : share_of(explain, resident_part(explain, ACCOUNT_PAGES));
+}
+
 /* Without new counts, memory without a file that has no objects may be free pages, or anything. */
 static bool is_unclear(const struct explain *explain)
 {
     const struct explain_live *live = &explain->live;
+    const uint64_t known = live->in_use + live->slack, all = explain->resident.anonymous;
 
-    if (has_fresh_gauges(explain))
+    if (explain_counted(explain) && explain->sum.known[ACCOUNT_PAGES])
         return false;
-    return !has_live(explain) || share_of(explain, explain->resident.anonymous,
-                                          live->in_use + live->slack) >= EXPLAIN_FREE_PAGES;
+    return !has_live(explain) ||
+           share_of(explain, all > known ? all - known : 0) >= EXPLAIN_FREE_PAGES;
 }
 
-/* The share of free space between objects; 0 also if it is not known. */
-static double slack_share(const struct explain *explain)
-{
-    const struct stats_gauges *gauges = &explain->gauges.gauges;
+/* ---- outside jemalloc ---- */
 
-    if (has_live(explain))
-        return share_of(explain, explain->live.slack, 0);
-    return has_fresh_gauges(explain) ? share_of(explain, gauges->active, gauges->allocated) : 0;
+/* The largest kind of it, from the counts of the kernel. */
+static void judge_outside(struct explain *explain)
+{
+    const struct resident *resident = &explain->resident;
+    const struct resident_parts *parts = &explain->parts;
+    uint64_t kinds[OUTSIDE_KINDS] = {[OUTSIDE_ANONYMOUS] = resident->anonymous,
+                                     [OUTSIDE_FILES] = resident->files,
+                                     [OUTSIDE_SHARED] = resident->shared};
+    uint64_t jemalloc = 0;
+
+    if (explain->parts_state == PARTS_READ) {
+        kinds[OUTSIDE_ANONYMOUS] = parts->anonymous;
+        kinds[OUTSIDE_BRK] = parts->heap;
+        kinds[OUTSIDE_STACKS] = parts->stacks;
+        kinds[OUTSIDE_FILES] = parts->files;
+        kinds[OUTSIDE_VARIABLES] = parts->written;
+        kinds[OUTSIDE_SHARED] = parts->shared;
+    }
+    for (enum account_part part = 0; part < ACCOUNT_OUTSIDE; part++)
+        jemalloc += explain_part(explain, part);
+    kinds[OUTSIDE_ANONYMOUS] -=
+        jemalloc < kinds[OUTSIDE_ANONYMOUS] ? jemalloc : kinds[OUTSIDE_ANONYMOUS];
+    if (explain->no_heap.code == FAULT_NONE && !explain_knows(explain, ACCOUNT_OUTSIDE))
+        kinds[OUTSIDE_ANONYMOUS] = kinds[OUTSIDE_BRK] = 0; /* may be jemalloc's */
+    for (enum explain_outside kind = 0; kind < OUTSIDE_KINDS; kind++)
+        if (kinds[kind] > explain->outside_bytes) {
+            explain->outside = kind;
+            explain->outside_bytes = kinds[kind];
+        }
 }
 
-static double free_share(const struct explain *explain)
+/*
+ * A cgroup is charged with what its processes touched first: shared memory and pages of files may
+ * be another's, and pages of hugetlbfs are nobody's. An ancestor counts other cgroups as well.
+ */
+static bool is_rss_in_use(const struct explain *explain)
 {
-    const struct stats_gauges *gauges = &explain->gauges.gauges;
+    const double used = (double)explain->use.used;
 
-    if (!has_fresh_gauges(explain))
-        return 0;
-    return share_of(explain, gauges->resident, gauges->active + gauges->metadata);
+    return explain->limited && !explain->machine && (double)explain->resident.rss <= used &&
+           (double)explain->resident.anonymous >= OWN_LEAST * used;
+}
+
+static void rank_facts(struct explain *explain)
+{
+    struct explain_amounts amounts = {.whole = explain_whole(explain)};
+
+    for (enum explain_headline fact = HEADLINE_SLABS; fact < HEADLINES; fact++)
+        amounts.parts[fact] = explain_amount(explain, fact);
+    if (explain->rise.state == RISE_GROWING && !explain->facts.halted)
+        amounts.per_second = explain->rise.per_second;
+    amounts.watched_s = (double)explain->rise.ns / 1e9;
+    amounts.limited = explain_time_left(explain, &amounts.limit_ns);
+    if (explain->limited && !explain->machine && explain->use.limit)
+        amounts.full = (double)explain->use.used / (double)explain->use.limit;
+    explain->order_count = explain_rank(&amounts, explain->order);
+}
+
+/* A growth that is no steady one is less than any notable waste. */
+static bool is_growth_minor(const struct explain *explain)
+{
+    const enum explain_headline first = explain->order_count ? explain->order[0] : HEADLINES;
+
+    return first != HEADLINE_LIMIT && first != HEADLINE_GROWTH;
 }
 
 static bool is_open_to_reads(const struct explain *explain)
@@ -401,8 +637,13 @@ static void judge_explained(struct explain *explain)
         .prof = judge_profiling(&explain->prof),
         .rise = explain->rise.state,
         .free_pages = free_share(explain),
-        .slack = slack_share(explain),
+        .slack = share_of(explain, resident_part(explain, ACCOUNT_BETWEEN)),
+        .outside = share_of(explain, outside_amount(explain)),
     };
+    judge_outside(explain);
+    explain->counts_rss = is_rss_in_use(explain);
+    rank_facts(explain);
+    explain->facts.minor = is_growth_minor(explain);
     explain->step = explain_decide(&explain->facts);
 }
 
@@ -424,31 +665,102 @@ static void read_circumstances(struct explain *explain)
 
 fault_code explain_read(struct explain *explain, const struct fault *found, struct fault *fault)
 {
-    struct look look;
+    struct measuring look;
     fault_code rc;
 
     explain->no_heap = *found;
+    if (explain->look_ns) {
+        const struct leak_request request = {.duration_ns = explain->look_ns, .quiet = true};
+        leak_init(&explain->watch.leak, &request);
+    }
     begin_look(&look, explain);
-    rc = wait_and_measure(&look, fault);
+    rc = explain->look_ns ? watch_longer(&look, fault) : wait_and_measure(&look, fault);
     if (rc == FAULT_NONE)
         read_parts(explain);
     end_look(&look);
     if (rc != FAULT_NONE)
         return rc;
     if (found->code == FAULT_NONE) /* its mappings as of now, as it may have grown */
-        rc = attachment_renew(explain->attachment, interrupt_flag(), fault);
+        rc = attachment_renew(
+            explain->attachment,
+            explain->watch.leak.interrupted ? interrupt_again_flag() : interrupt_flag(), fault);
     if (rc != FAULT_NONE)
         return rc;
     read_circumstances(explain);
     if (found->code == FAULT_NONE)
         read_jemalloc(explain);
-    if (*interrupt_flag())
+    if (*interrupt_flag() && !explain->watch.leak.interrupted)
         return fault_set(fault, FAULT_INTERRUPTED, EINTR, "look at the memory", "%d",
                          (int)explain->attachment->target.pid);
     rc = target_check(&explain->attachment->target, fault);
     if (rc == FAULT_NONE)
         judge_explained(explain);
     return rc;
+}
+
+/* ---- a core file ---- */
+
+static void sum_up_mappings(struct explain *explain)
+{
+    const struct core *core = &explain->core->core;
+    struct explain_mapped *mapped = &explain->mapped;
+
+    mapped->mappings = core->segment_count;
+    for (size_t i = 0; i < core->segment_count; i++) {
+        const struct core_segment *segment = &core->segments[i];
+        const bool file = core_mapping_at(core, segment->start) != NULL;
+        *(file ? &mapped->files : &mapped->anonymous) += segment->end - segment->start;
+        mapped->dumped += segment->dumped;
+    }
+}
+
+static fault_code read_core_sites(struct explain *explain, struct fault *fault)
+{
+    struct heap_profile profile = {0};
+    struct reading reading;
+    struct capture capture;
+    fault_code rc;
+
+    capture_init(&capture);
+    rc = core_file_read(explain->core, explain->attachment, &capture, &reading, fault);
+    if (rc == FAULT_NONE)
+        rc = heap_parse(&profile, (const char *)capture.text.bytes, capture.text.len, fault);
+    if (rc == FAULT_NONE)
+        rc = build_sites(explain, &profile, fault);
+    heap_free(&profile);
+    capture_free(&capture);
+    return rc;
+}
+
+fault_code explain_read_core(struct explain *explain, const struct core_file *core,
+                             const struct fault *found, struct fault *fault)
+{
+    explain->attachment->request.way = WAY_MEMORY;
+    explain->core = core;
+    explain->no_heap = *found;
+    explain->threads = core->core.threads;
+    explain->heaps = heap_kinds_of_modules(&explain->attachment->modules);
+    sum_up_mappings(explain);
+    if (found->code == FAULT_NONE) {
+        read_jemalloc_counts(explain);
+        read_account(explain);
+        explain->no_live.code = read_live(explain, &explain->no_live);
+        if (prof_judge(&explain->prof) >= PROF_DENSE)
+            explain->no_profile.code = read_core_sites(explain, &explain->no_profile);
+    }
+    if (*interrupt_flag())
+        return fault_set(fault, FAULT_INTERRUPTED, EINTR, "read the core file", "%s", "it");
+    explain->facts = (struct explain_facts){
+        .readable = true,
+        .ended = true,
+        .jemalloc = found->code == FAULT_NONE,
+        .objects = has_live(explain),
+        .profile = explain->sites.count > 0,
+        .prof = judge_profiling(&explain->prof),
+    };
+    rank_facts(explain);
+    explain->step = explain_decide(&explain->facts);
+    return FAULT_NONE;
 }
 
 uint64_t explain_space_left(const struct explain *explain)

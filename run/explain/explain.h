@@ -1,7 +1,7 @@
 /*
  * All that can be known of the memory of a process within about a second, without a
  * call, without a stop and without a right: each part that cannot be read is left out,
- * with its cause.
+ * with its cause. Of a process that has ended, its core file is read.
  */
 #pragma once
 
@@ -12,8 +12,11 @@
 #include "jemalloc/reader/gauges.h"
 #include "profile/name_cache.h"
 #include "profile/sites.h"
+#include "run/account.h"
+#include "run/core_file.h"
 #include "run/explain/explain_next.h"
 #include "run/explain/heap_kind.h"
+#include "run/leak/parts.h"
 #include "run/readout.h"
 
 enum parts_state {
@@ -34,11 +37,42 @@ struct explain_live {
     uint64_t in_use; /* bytes of objects, those that threads keep for their next ones included */
     uint64_t slack;  /* free space between them, in pages that have objects */
     double share;    /* of the memory whose records were read; below 1 the sums are estimates */
+    uint64_t ns;     /* that it took */
     struct explain_class largest[EXPLAIN_CLASSES]; /* by bytes; bytes 0: fewer classes */
+};
+
+/* Memory that is outside jemalloc, or all of it where there is none. */
+enum explain_outside {
+    OUTSIDE_ANONYMOUS, /* other allocators, mappings without a file */
+    OUTSIDE_BRK,
+    OUTSIDE_STACKS,
+    OUTSIDE_FILES,
+    OUTSIDE_VARIABLES, /* changed pages of files */
+    OUTSIDE_SHARED,
+    OUTSIDE_KINDS,
+};
+
+/* What the process of a core file had mapped, bytes. */
+struct explain_mapped {
+    uint64_t anonymous, files;
+    uint64_t dumped; /* of both, in the core file */
+    size_t mappings;
+};
+
+/* What grew in a longer look, as leak has it. */
+struct explain_watch {
+    struct leak leak;
+    bool judged; /* verdict is made */
+    struct verdict verdict;
+    struct parts parts;
 };
 
 struct explain {
     struct attachment *attachment; /* borrowed */
+    uint64_t look_ns;              /* a longer look than a second; 0: none */
+    const struct core_file *core;  /* NULL: a running process */
+    struct explain_mapped mapped;  /* with core */
+    struct explain_watch watch;    /* with look_ns */
     struct proc_stat stat;         /* at the end */
     uint64_t age_ns;               /* of the process */
     size_t threads;
@@ -59,6 +93,7 @@ struct explain {
     bool limited;         /* the next three are known */
     struct limit_use use; /* of the cgroup that is nearest to its limit, or of the machine */
     bool machine;         /* it is the machine */
+    bool counts_rss;      /* that use is mostly this process, and counts its RSS */
     struct rise_points use_points;
     struct rise use_rise; /* of its use */
     uint64_t space;       /* RLIMIT_AS, for resident.size, bytes; UINT64_MAX: none */
@@ -71,11 +106,18 @@ struct explain {
     unsigned heaps;       /* other allocators: 1 << enum heap_kind */
     struct prof_state prof;
     struct gauges_reading gauges;
-    struct fault no_live; /* why the next member is not known; FAULT_NONE: it is */
+    struct fault no_account; /* why nothing is counted, not even in account.why */
+    struct account account;
+    struct account_sum sum; /* of it; use explain_part */
+    enum explain_outside outside;
+    uint64_t outside_bytes; /* of that kind, which has most of it */
+    struct fault no_live;   /* why the next member is not known; FAULT_NONE: it is */
     struct explain_live live;
     struct fault no_profile; /* why its profile was not read; FAULT_NONE: it was */
     struct sites sites;      /* of the profile */
 
+    enum explain_headline order[HEADLINES]; /* what matters most comes first */
+    size_t order_count;
     struct explain_facts facts;
     enum explain_step step;
 };
@@ -90,6 +132,22 @@ void explain_free(struct explain *explain);
  * FAULT_INTERRUPTED: a signal came.
  */
 fault_code explain_read(struct explain *explain, const struct fault *found, struct fault *fault);
+/* After core_file_open, which may have failed with `found`: there is no jemalloc in it. */
+fault_code explain_read_core(struct explain *explain, const struct core_file *core,
+                             const struct fault *found, struct fault *fault);
+
+/* True if jemalloc's part is known as of now, or of a moment ago. */
+bool explain_counted(const struct explain *explain);
+/* True if a part is known: what is outside is, if all parts of jemalloc are. */
+bool explain_knows(const struct explain *explain, enum account_part part);
+/* Returns the bytes of a part that is known; 0 also if it is not. */
+uint64_t explain_part(const struct explain *explain, enum account_part part);
+/* Returns the bytes that shares are of: RSS and swap; of a core file all of jemalloc's parts. */
+uint64_t explain_whole(const struct explain *explain);
+/* Returns the bytes of jemalloc's parts that are neither in memory nor swapped out. */
+uint64_t explain_absent(const struct explain *explain);
+/* Returns the bytes of a fact that is a part: those of it that are in memory, at least. */
+uint64_t explain_amount(const struct explain *explain, enum explain_headline fact);
 
 /* True if the time to the limit is known, at the rate at which the process grows now. */
 bool explain_time_left(const struct explain *explain, uint64_t *ns);

@@ -327,6 +327,8 @@ static fault_code begin_growing(struct grow *grow, struct fault *fault)
         return rc;
     grow->pages.anchor = attachment->modules.vma_count ? attachment->modules.vmas[0].start : 0;
     rc = check_begin(grow, fault);
+    if (grow->request.quiet)
+        grow->refused.code = FAULT_PERF_ABSENT;
     if (rc == FAULT_NONE && grow->refused.code == FAULT_NONE)
         rc = open_faults(grow, fault);
     growing->began = clock_now();

@@ -16,6 +16,7 @@
 struct grow_request {
     uint64_t duration_ns; /* about: for how often it looks, and how long opening may take */
     uint64_t period;      /* one sample every N page faults of a thread; 0: adapts to the rate */
+    bool quiet;           /* no page fault is sampled: grow->refused, without a reason */
 };
 
 /* The memory of the process at one end of the time. */

@@ -12,8 +12,8 @@
 
 void leak_init(struct leak *leak, const struct leak_request *request)
 {
-    const struct grow_request grow = {.duration_ns = request->duration_ns,
-                                      .period = request->period};
+    const struct grow_request grow = {
+        .duration_ns = request->duration_ns, .period = request->period, .quiet = request->quiet};
 
     memset(leak, 0, sizeof *leak);
     leak->request = *request;

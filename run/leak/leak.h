@@ -19,6 +19,7 @@ struct leak_request {
     bool impatient;     /* once prof.active is restored, a signal ends the process at once */
     bool no_faults;     /* page faults are not sampled */
     bool only_faults;   /* without them there is no answer */
+    bool quiet;         /* the pages are looked at, but no page fault is sampled */
     uint64_t period;    /* one sample every N page faults; 0: adapts to the rate */
 };
 

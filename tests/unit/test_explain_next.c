@@ -1,4 +1,4 @@
-/* The one step that explain suggests, for every combination of facts. */
+/* The order of the facts, and the one step that explain suggests, for every combination. */
 #include "check.h"
 #include "run/explain/explain_next.h"
 
@@ -108,7 +108,7 @@ static void test_all(void)
 {
     unsigned long seen = 0;
 
-    for (unsigned bits = 0; bits < 1u << 10; bits++)
+    for (unsigned bits = 0; bits < 1u << 13; bits++)
         for (unsigned prof = 0; prof <= PROF_READY; prof++)
             for (unsigned rise = 0; rise <= RISE_FALLING; rise++) {
                 const struct explain_facts facts = {.readable = bits & 1,
@@ -121,21 +121,170 @@ static void test_all(void)
                                                     .free_pages = bits & 128 ? 0.5 : 0,
                                                     .slack = bits & 256 ? 0.5 : 0,
                                                     .objects = bits & 512,
+                                                    .minor = bits & 1024,
+                                                    .outside = bits & 2048 ? 0.6 : 0,
+                                                    .ended = bits & 4096,
                                                     .prof = (enum prof_verdict)prof,
                                                     .rise = (enum rise_state)rise};
                 enum explain_step step = explain_decide(&facts);
                 bool calls = step == STEP_PURGE || step == STEP_FRAG || step == STEP_STATS;
                 seen |= 1ul << step;
+                bool reads_core = step == STEP_DUMP || step == STEP_PEEK || step == STEP_CORE;
                 bool is_possible = !calls || facts.callable;
-                bool is_permitted = facts.readable || step == STEP_PERMIT;
-                if (!is_possible || !is_permitted)
-                    CHECK(is_possible && is_permitted);
+                bool is_permitted = facts.readable || facts.ended || step == STEP_PERMIT;
+                bool is_there = facts.ended ? reads_core : step != STEP_CORE;
+                if (!is_possible || !is_permitted || !is_there)
+                    CHECK(is_possible && is_permitted && is_there);
             }
     CHECK(seen == (1ul << STEP_COUNT) - 1);
 }
 
+/* Noise does not hide what is free; what grows goes before what is in use. */
+static void test_minor_growth(void)
+{
+    struct explain_facts facts = usual();
+
+    facts.rise = RISE_STEP;
+    facts.minor = true;
+    CHECK(explain_decide(&facts) == STEP_LEAK);
+    facts.slack = 0.8;
+    CHECK(explain_decide(&facts) == STEP_FRAG);
+    facts.free_pages = 0.3;
+    CHECK(explain_decide(&facts) == STEP_PURGE);
+    facts.minor = false;
+    CHECK(explain_decide(&facts) == STEP_LEAK);
+}
+
+static void test_outside(void)
+{
+    struct explain_facts facts = usual();
+
+    facts.outside = EXPLAIN_OUTSIDE;
+    CHECK(explain_decide(&facts) == STEP_OUTSIDE);
+    facts.slack = EXPLAIN_SLACK;
+    CHECK(explain_decide(&facts) == STEP_FRAG);
+    facts = usual();
+    facts.outside = EXPLAIN_OUTSIDE - 0.01;
+    CHECK(explain_decide(&facts) == STEP_DUMP);
+}
+
+#define MIB  ((uint64_t)1 << 20)
+#define NONE HEADLINES
+
+static void test_order(void)
+{
+    static const struct {
+        struct explain_amounts amounts;
+        enum explain_headline first, second, third;
+    } rows[] = {
+        {{.whole = 0}, NONE, NONE, NONE},
+        {{.whole = 289 * MIB,
+          .parts = {[HEADLINE_SLABS] = 230 * MIB, [HEADLINE_IN_USE] = 50 * MIB}},
+         HEADLINE_SLABS,
+         NONE,
+         NONE},
+        {{.whole = 1000 * MIB,
+          .parts = {[HEADLINE_IN_USE] = 600 * MIB, [HEADLINE_SLABS] = 350 * MIB}},
+         HEADLINE_IN_USE,
+         HEADLINE_SLABS,
+         NONE},
+        /* the largest is named however small it is; others from 8 MiB on */
+        {{.whole = 5 * MIB, .parts = {[HEADLINE_OUTSIDE] = 3 * MIB, [HEADLINE_IN_USE] = 2 * MIB}},
+         HEADLINE_OUTSIDE,
+         NONE,
+         NONE},
+        /* noise, and a growth that is more within ten minutes */
+        {{.whole = 289 * MIB,
+          .parts = {[HEADLINE_SLABS] = 230 * MIB, [HEADLINE_IN_USE] = 50 * MIB},
+          .per_second = 300 << 10,
+          .watched_s = 10},
+         HEADLINE_SLABS,
+         HEADLINE_GROWTH,
+         NONE},
+        {{.whole = 289 * MIB,
+          .parts = {[HEADLINE_SLABS] = 230 * MIB},
+          .per_second = 1 << 20,
+          .watched_s = 10},
+         HEADLINE_GROWTH,
+         HEADLINE_SLABS,
+         NONE},
+        /* the same, seen for a second only */
+        {{.whole = 289 * MIB,
+          .parts = {[HEADLINE_SLABS] = 230 * MIB},
+          .per_second = 1 << 20,
+          .watched_s = 1},
+         HEADLINE_SLABS,
+         HEADLINE_GROWTH,
+         NONE},
+        {{.whole = 289 * MIB,
+          .parts = {[HEADLINE_SLABS] = 230 * MIB},
+          .per_second = 48 << 20,
+          .watched_s = 1},
+         HEADLINE_GROWTH,
+         HEADLINE_SLABS,
+         NONE},
+        /* what is in use, or elsewhere, is no reason to say a growth later */
+        {{.whole = 9000 * MIB,
+          .parts = {[HEADLINE_IN_USE] = 8000 * MIB},
+          .per_second = 300 << 10,
+          .watched_s = 10},
+         HEADLINE_GROWTH,
+         HEADLINE_IN_USE,
+         NONE},
+        {{.whole = 9000 * MIB,
+          .parts = {[HEADLINE_IN_USE] = 5000 * MIB, [HEADLINE_PAGES] = 3000 * MIB},
+          .per_second = 300 << 10,
+          .watched_s = 10},
+         HEADLINE_IN_USE,
+         HEADLINE_PAGES,
+         HEADLINE_GROWTH},
+        /* nothing is more urgent than a limit */
+        {{.whole = 289 * MIB,
+          .parts = {[HEADLINE_SLABS] = 230 * MIB},
+          .per_second = 300 << 10,
+          .watched_s = 10,
+          .limited = true,
+          .limit_ns = EXPLAIN_SOON_NS},
+         HEADLINE_LIMIT,
+         HEADLINE_SLABS,
+         NONE},
+        {{.whole = 289 * MIB,
+          .parts = {[HEADLINE_SLABS] = 230 * MIB},
+          .per_second = 300 << 10,
+          .watched_s = 10,
+          .limited = true,
+          .limit_ns = EXPLAIN_SOON_NS + 1},
+         HEADLINE_SLABS,
+         HEADLINE_GROWTH,
+         NONE},
+        {{.whole = 289 * MIB, .parts = {[HEADLINE_SLABS] = 230 * MIB}, .full = EXPLAIN_FULL},
+         HEADLINE_LIMIT,
+         HEADLINE_SLABS,
+         NONE},
+        {{.whole = 289 * MIB, .parts = {[HEADLINE_SLABS] = 230 * MIB}, .full = 0.89},
+         HEADLINE_SLABS,
+         NONE,
+         NONE},
+    };
+
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        enum explain_headline order[HEADLINES];
+        const enum explain_headline expected[] = {rows[i].first, rows[i].second, rows[i].third};
+        const size_t count = explain_rank(&rows[i].amounts, order);
+        bool good = true;
+        for (size_t at = 0; at < 3; at++)
+            good &= (at < count ? order[at] : NONE) == expected[at];
+        if (!good)
+            fprintf(stderr, "  row %zu\n", i);
+        CHECK(good);
+    }
+}
+
 int main(void)
 {
+    test_order();
+    test_minor_growth();
+    test_outside();
     test_rights();
     test_halted();
     test_growing();
