@@ -184,6 +184,17 @@ class Counted(allocators.TestCase):
                 self.assertEqual(after[name], before[name], (version, name))
             self.assert_well(allocator)
 
+    def test_no_page_is_touched_by_the_search(self):
+        """Words that look like the tree's root lead to any memory; which depends on addresses."""
+        for version in ("5.2.1", "5.3.0") * 12:
+            allocator = self.allocator(version, "static", conf=SAMPLED)
+            allocator.ask("comb 3000 5000")
+            allocator.ask("control arena.4096.purge")
+            pages = lib.pages_with_contents(allocator.pid)
+            self.count(allocator)
+            self.assertEqual(lib.pages_with_contents(allocator.pid), pages, version)
+            allocator.stop()
+
 
 if __name__ == "__main__":
     lib.main()

@@ -186,6 +186,16 @@ static bool walk_parts(struct walk *walk, const struct memory_range *range, bool
     return true;
 }
 
+/* What a root that is none leads to may be any memory: pages without contents are not touched. */
+static bool may_have_record(const struct heap_pages *heap, remote_addr record)
+{
+    const size_t pages = (record % MEMORY_PAGE + RECORD_BYTES - 1) / MEMORY_PAGE + 1;
+    bool has[2];
+
+    return pages_is_heap(heap, record, RECORD_BYTES) &&
+           residence_of(&heap->residence, record - record % MEMORY_PAGE, has, pages) == pages;
+}
+
 static void read_records(struct trial *trial, const struct ranges *ranges, bool whole)
 {
     size_t n = 0;
@@ -198,7 +208,7 @@ static void read_records(struct trial *trial, const struct ranges *ranges, bool 
     for (size_t i = 0; i < trial->count; i++) {
         struct trial_record *record = &trial->records[i];
         memset(record->bytes, 0, sizeof record->bytes);
-        if (pages_is_heap(trial->walk.heap, record->leaf.record, RECORD_BYTES))
+        if (may_have_record(trial->walk.heap, record->leaf.record))
             trial->items[n++] =
                 (struct batch_item){record->leaf.record, RECORD_BYTES, record->bytes};
     }
