@@ -31,7 +31,7 @@ struct extents {
 static fault_code refuse_extents(struct fault *fault, enum unreadable_reason reason,
                                  const char *what, const char *where)
 {
-    fault_set(fault, FAULT_UNREADABLE, 0, stage, "%s%s", what, where);
+    fault_set(fault, FAULT_UNREADABLE, 0, stage, "%s%s%s", what, *where ? " " : "", where);
     fault_set_reason(fault, (int)reason);
     return FAULT_UNREADABLE;
 }
@@ -56,10 +56,10 @@ static fault_code find_tree(struct extents *extents, struct fault *fault)
     case FIND_OUT_OF_MEMORY:
         return fault_set(fault, FAULT_INTERNAL, ENOMEM, stage, "the extents");
     case FIND_REFUTED:
-        return refuse_extents(fault, UNREADABLE_PROOF, "its extents have no known layout in ",
+        return refuse_extents(fault, UNREADABLE_PROOF, "its extents have no known layout in",
                               module);
     default:
-        return refuse_extents(fault, UNREADABLE_TABLE, "its tree of extents was not found in ",
+        return refuse_extents(fault, UNREADABLE_TABLE, "its tree of extents was not found in",
                               module);
     }
 }
@@ -74,14 +74,14 @@ static fault_code open_extents(struct extents *extents, struct fault *fault)
     extents->version = version_parse(variables.version);
     if (extents->version.number && extents->version.number < VERSION_NUMBER(5, 0, 0))
         return refuse_extents(fault, UNREADABLE_VERSION,
-                              "jemalloc before 5.0 has no extents: this is ", variables.version);
+                              "jemalloc before 5.0 has no extents: this is", variables.version);
     if (!batch_open(&extents->batch, source->memory))
         return fault_set(fault, FAULT_INTERNAL, ENOMEM, stage, "the extents");
     if (classes_find(&extents->classes, &extents->heap))
         rc = find_tree(extents, fault);
     else
         rc = refuse_extents(fault, UNREADABLE_TABLE,
-                            "its table of size classes (for pages of 4 KiB) was not found in ",
+                            "its table of size classes (for pages of 4 KiB) was not found in",
                             module_name(&source->instance->module));
     return rc == FAULT_NONE || check_time(extents, NULL) == FAULT_NONE ? rc
                                                                        : check_time(extents, fault);
@@ -310,8 +310,8 @@ static fault_code end_pass(const struct pass *pass, struct fault *fault)
     if (rc == FAULT_NONE && !memory_is_same(source->memory, source->instance->mallctl))
         return fault_set(fault, FAULT_EXECED, 0, stage, "%d", source->target->pid);
     if (rc == FAULT_NONE && pass->out->unsettled > pass->out->extents)
-        return refuse_extents(fault, UNREADABLE_CHANGING, "%s",
-                              "most of its extents changed while they were read");
+        return refuse_extents(fault, UNREADABLE_CHANGING,
+                              "most of its extents changed while they were read", "");
     return rc;
 }
 

@@ -278,6 +278,7 @@ static void test_mostly_changing(void)
     for (size_t i = 0; i < HEAP_BINS; i++)
         heap_rig_put(&rig, heap_rig_record(i) + 8, 0);
     CHECK(see_all(&seen) == FAULT_UNREADABLE && rig.fault.reason == UNREADABLE_CHANGING);
+    CHECK(!strchr(rig.fault.what, '%'));
     heap_rig_end(&rig);
 }
 

@@ -7,6 +7,7 @@
 #include "cli/message.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 
 static void test_clean(void)
@@ -116,6 +117,53 @@ static void test_every_fault(void)
     }
 }
 
+/* A line of a message reads as a sentence: all is filled in, and nothing was left out of it. */
+static bool reads_well(const char *line)
+{
+    size_t n = strlen(line);
+
+    return n && line[0] != ' ' && !strchr(" :,;(", line[n - 1]) && !strstr(line, "  ") &&
+           !strstr(line, "(null)") && !strstr(line, "()") && !strchr(line, '%') &&
+           !strstr(line, " ,") && !strstr(line, " ;") && !strstr(line, "::");
+}
+
+enum { REASONS = 8 }; /* more than any enum of reasons has */
+
+/* Each row, for a process, a file and a search, with and without a name, an errno, a reason. */
+static void test_every_row_reads_well(void)
+{
+    static const struct subject subjects[] = {
+        {.pid = 4242, .name = "srv", .verb = "dump the profile of process"},
+        {.pid = 4242, .ns_pid = 7, .name = "srv", .verb = "record process", .samples_stay = true},
+        {.pid = 4242, .verb = "stop process", .instead = "see jeattach dump --no-call"},
+        {.verb = "find", .name = "-n srv"},
+        {.verb = "examine", .name = "/var/crash/core", .core = true},
+    };
+    static const int errors[] = {0, EACCES, ENOENT, EPERM, 1 << 20};
+    const struct fault_row *row;
+    struct fault_words words;
+
+    for (size_t i = 0; (row = fault_row_at(i)); i++)
+        for (size_t k = 0; k < ARRAY_LEN(subjects) * ARRAY_LEN(errors) * REASONS; k++) {
+            struct fault fault = {.code = row->code,
+                                  .err = errors[k / REASONS % ARRAY_LEN(errors)],
+                                  .reason = (int)(k % REASONS),
+                                  .what = "the detail",
+                                  .pid = k % 2 ? 99 : 0};
+            const struct subject *subject = &subjects[k / REASONS / ARRAY_LEN(errors)];
+            bool of_search = row->code == FAULT_NO_MATCH || row->code == FAULT_SEVERAL;
+            if (of_search && strcmp(subject->verb, "find") != 0)
+                continue;
+            message_words(subject, &fault, &words);
+            bool good = reads_well(words.what) && reads_well(words.cause) &&
+                        (!words.fix[0] || reads_well(words.fix)) && words.exit > EXIT_DONE;
+            if (!good)
+                printf("%s:\n%s|\n%s|\n%s|\n", row->name, words.what, words.cause, words.fix);
+            if (!CHECK(good))
+                return;
+        }
+}
+
 static void test_details(void)
 {
     struct fault fault;
@@ -169,6 +217,7 @@ int main(void)
     test_rows();
     test_classes();
     test_every_fault();
+    test_every_row_reads_well();
     test_details();
     test_long();
     test_fault_set();
