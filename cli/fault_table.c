@@ -99,7 +99,8 @@ static const struct fault_row rows[] = {
      "read it without --freeze: the process then runs on while its profile is read"},
     {FAULT_NO_ALLOCATOR, "no_jemalloc", EXIT_NO_ALLOCATOR,
      "no jemalloc found: no mallctl in any of its %W",
-     "if it uses another malloc, start it with LD_PRELOAD=libjemalloc.so.2"},
+     "for profiles of its malloc start it with LD_PRELOAD=%L "
+     "MALLOC_CONF=prof:true,prof_active:false"},
     {FAULT_NO_INSTANCE, "no_instance", EXIT_USAGE,
      "it has no jemalloc with that number; instances found: %W",
      "list them with jeattach status %P, and give one of their numbers to --instance"},
@@ -164,7 +165,9 @@ static const struct fault_row rows[] = {
      NULL},
     {FAULT_PROF_ABSENT, "profiling_absent", EXIT_NO_PROFILING,
      "this jemalloc was built without profiling (config.prof is false): %W",
-     "start the process with a jemalloc built with --enable-prof"},
+     "start it with %V=prof:true,prof_active:false and a jemalloc built with --enable-prof: "
+     "another "
+     "build of the program, or, where jemalloc is a library, LD_PRELOAD=FILE"},
     {FAULT_PROF_DISABLED, "profiling_disabled", EXIT_NO_PROFILING,
      "profiling was not enabled when it was started (opt.prof is false): %W",
      "start it with %V=prof:true,prof_active:false in its environment; no jemalloc can enable "

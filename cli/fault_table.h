@@ -9,7 +9,9 @@
  * cause and fix are templates. Directives: %W: fault.what, %E: the errno's text,
  * %R: what a return code of mallctl means, %P: the pid, %T: fault.pid, %N: the same
  * after a colon, or nothing, %V: the environment variable that configures this
- * jemalloc, %Y: what a value of yama's ptrace_scope means; and those of cli/remedy.h.
+ * jemalloc, %L: the jemalloc
+ * to preload (remedy_library), %Y: what a value of yama's ptrace_scope means; and those of
+ * cli/remedy.h.
  */
 struct fault_row {
     fault_code code;

@@ -117,11 +117,14 @@ struct expansion {
     const struct remedy *remedy;
 };
 
-static void append_remedy(char *line, char directive, const struct remedy *remedy)
+static void append_remedy(char *line, char directive, const struct expansion *from)
 {
+    const struct remedy *remedy = from->remedy;
     char clean[LINE_SIZE / 2];
 
-    if (remedy && directive == 'I')
+    if (directive == 'L')
+        line_append(line, remedy_library(from->subject->pid, clean, sizeof clean));
+    else if (remedy && directive == 'I')
         line_append(line, remedy->id);
     else if (remedy && directive == 'U')
         line_append_number(line, (int)remedy->uid);
@@ -129,17 +132,17 @@ static void append_remedy(char *line, char directive, const struct remedy *remed
         line_append(line, message_clean(remedy->program, clean, sizeof clean));
 }
 
-/* A process as an argument of the tool. */
+/* A process as an argument of the tool, or the choice of a search. */
 static void append_process(char *line, const struct subject *subject)
 {
     char clean[LINE_SIZE / 2];
 
-    if (!subject->core) {
+    if (subject->pid) {
         line_append_number(line, subject->pid);
         return;
     }
-    line_append(line, "--core ");
-    line_append(line, message_clean(subject->name, clean, sizeof clean));
+    line_append(line, subject->core ? "--core " : "");
+    line_append(line, message_clean(subject->name ? subject->name : "PID", clean, sizeof clean));
 }
 
 static void append_other_pid(char *line, int pid)
@@ -211,7 +214,7 @@ static void append_directive(char *line, char directive, const struct expansion 
         line_append(line, mallctl_error_text(fault->err));
         break;
     default:
-        append_remedy(line, directive, from->remedy);
+        append_remedy(line, directive, from);
         break;
     }
 }
@@ -269,14 +272,24 @@ static bool concerns_call(fault_code code)
     return false;
 }
 
-/* Page faults need no profiling. */
-static void append_grow(char *line, const struct subject *subject, fault_code code)
+/* explain and leak serve every process, and page faults need no profiling. */
+static void append_any_allocator(char *line, const struct subject *subject, fault_code code)
 {
-    if ((code != FAULT_PROF_DISABLED && code != FAULT_PROF_ABSENT) || subject->core ||
-        !subject->pid)
+    const struct expansion from = {.subject = subject};
+    const char *template = "; to see what grows in it without profiling: jeattach leak %P";
+    char commands[LINE_SIZE];
+
+    if (code == FAULT_NO_ALLOCATOR)
+        template = subject->pid ? "; to see where its memory is: jeattach explain %P; what grows "
+                                  "in it: jeattach leak %P"
+                                : "; to see where their memory is: jeattach explain --all %P; what "
+                                  "grows in them: jeattach leak --all %P";
+    else if ((code != FAULT_PROF_DISABLED && code != FAULT_PROF_ABSENT) || !subject->pid)
         return;
-    line_append(line, "; to see what grows in it without profiling: jeattach leak ");
-    line_append_number(line, subject->pid);
+    if (subject->core)
+        return;
+    expand_template(commands, template, &from);
+    line_append(line, commands);
 }
 
 void message_words(const struct subject *subject, const struct fault *fault,
@@ -295,7 +308,7 @@ void message_words(const struct subject *subject, const struct fault *fault,
     expand_template(words->cause, row->cause, &from);
     if (fix || row->fix)
         expand_template(words->fix, fix ? fix : row->fix, &from);
-    append_grow(words->fix, subject, fault->code);
+    append_any_allocator(words->fix, subject, fault->code);
     if (subject->samples_stay && fault_is_output(fault->code)) {
         line_append(words->fix, words->fix[0] ? "; the" : "the");
         line_append(words->fix, " process still has the samples: jeattach dump -o FILE ");

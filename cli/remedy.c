@@ -1,5 +1,6 @@
 #include "cli/remedy.h"
 #include "attach/permit.h"
+#include "attach/target_paths.h"
 #include "base/util.h"
 #include "cli/faults.h"
 #include "host/capabilities.h"
@@ -163,10 +164,13 @@ static const struct row {
      "none; that function was called once, with the arguments of mallctl: please report this with "
      "the output of -vv"},
     {ABSENT, ANYWHERE, ANYBODY, NO_ALLOCATOR_OWN, ANY_ENGINE,
-     "none from outside: the program contains a malloc of its own, which LD_PRELOAD does not "
-     "replace; build it with jemalloc"},
+     "for profiles build it with jemalloc (--enable-prof) and start it with "
+     "MALLOC_CONF=prof:true,prof_active:false: the program contains a malloc of its own, which "
+     "LD_PRELOAD does not replace"},
     {ABSENT, ANYWHERE, ANYBODY, NO_ALLOCATOR_STATIC, ANY_ENGINE,
-     "none from outside: it is a static program, which loads no library; build it with jemalloc"},
+     "for profiles build it with jemalloc (--enable-prof) and start it with "
+     "MALLOC_CONF=prof:true,prof_active:false: it is a static program, for which LD_PRELOAD does "
+     "nothing"},
     {FREEZER, ANYWHERE, ANYBODY, ANY_REASON, RUNTIME_DOCKER, "docker unpause %I, then try again"},
     {FREEZER, ANYWHERE, ANYBODY, ANY_REASON, RUNTIME_PODMAN, "podman unpause %I, then try again"},
     {FREEZER, ANYWHERE, ANYBODY, FREEZER_UNSEEN, ANY_ENGINE,
@@ -216,6 +220,30 @@ void remedy_look(struct remedy *remedy, pid_t pid)
         snprintf(remedy->program, sizeof remedy->program, "jeattach");
     read_target(remedy, &proc, pid);
     procfs_close(&proc);
+}
+
+/* The packages are libjemalloc2 of Debian and Ubuntu, jemalloc of Fedora, Arch and Alpine. */
+const char *remedy_library(pid_t pid, char *out, size_t size)
+{
+    static const char *const paths[] = {"/usr/lib/x86_64-linux-gnu/libjemalloc.so.2",
+                                        "/usr/lib64/libjemalloc.so.2", "/usr/lib/libjemalloc.so.2"};
+    struct procfs proc;
+    struct target target;
+
+    snprintf(out, size, "libjemalloc.so.2");
+    if (!pid || procfs_open(&proc, "/proc"))
+        return out;
+    if (target_open(&target, &proc, pid, NULL) == FAULT_NONE)
+        for (size_t i = 0; i < ARRAY_LEN(paths); i++) {
+            AUTO_CLOSE int fd = target_open_file(&target, paths[i]);
+            if (fd < 0)
+                continue;
+            snprintf(out, size, "%s", paths[i]);
+            break;
+        }
+    target_close(&target);
+    procfs_close(&proc);
+    return out;
 }
 
 static bool row_matches(const struct row *row, enum group group, const struct remedy *remedy,

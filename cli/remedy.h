@@ -8,6 +8,8 @@
 #include "host/runtime.h"
 
 #include <limits.h>
+#include <stddef.h>
+#include <sys/types.h>
 
 /* What a remedy depends on. */
 struct remedy {
@@ -29,3 +31,9 @@ void remedy_look(struct remedy *remedy, pid_t pid);
  * the directory of fault.what, as a word of a shell.
  */
 const char *remedy_template(const struct remedy *remedy, const struct fault *fault);
+
+/*
+ * Writes the path of a jemalloc in the root of the process, of a distribution's package; if there
+ * is none, or the root may not be read, its name without a directory. Returns out.
+ */
+const char *remedy_library(pid_t pid, char *out, size_t size);

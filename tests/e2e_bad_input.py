@@ -3,6 +3,7 @@ message, and an unharmed target.
 """
 
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -10,6 +11,7 @@ import time
 import unittest
 
 import lib
+import rules
 
 PF_KTHREAD = 0x00200000
 UNUSED_PID = 4194303
@@ -51,6 +53,25 @@ def kernel_thread():
     return next((pid for pid in pids if is_kernel_thread(pid)), None)
 
 
+PACKAGED = ("/usr/lib/x86_64-linux-gnu/libjemalloc.so.2", "/usr/lib64/libjemalloc.so.2",
+            "/usr/lib/libjemalloc.so.2")
+ANY_ALLOCATOR = ("explain", "leak")  # the verbs that serve any process
+WORDS_OF = {"watch": ("--when", "rss>1%", "--max", "1", "-o", "{}"), "mallctl": ("--list",),
+            "top": ("--once",), "dump": ("-o", "{}/a.heap"), "record": ("-d", "1s", "-o", "{}/b.heap"),
+            "recent": ("-d", "1s"), "reset": (), "purge": ()}
+
+
+def preloadable():
+    return next((path for path in PACKAGED if os.path.isfile(path)), "libjemalloc.so.2")
+
+
+def verbs():
+    """Those that work on a process."""
+    text = lib.read_text(os.path.join(rules.ROOT, "cli/main.c"))
+    names = re.findall(r"&verb_(\w+)", text.split("verbs[] = {")[1].split("}")[0])
+    return [name for name in names if name not in ("ps", "report")]
+
+
 class Words(lib.TestCase):
     def assert_usage(self, *words):
         result = lib.run_tool(*words)
@@ -67,9 +88,9 @@ class Words(lib.TestCase):
     def test_other_mallocs(self):
         """The fix is one that helps: LD_PRELOAD replaces only the malloc of a library."""
         wanted = (
-            ((), "LD_PRELOAD=libjemalloc"),
-            (("-DOWN",), "a malloc of its own"),
-            (("-static",), "a static program"),
+            ((), "start it with LD_PRELOAD=%s MALLOC_CONF=prof:true,prof_active:false;" % preloadable()),
+            (("-DOWN",), "a malloc of its own, which LD_PRELOAD does not replace;"),
+            (("-static",), "a static program, for which LD_PRELOAD does nothing;"),
         )
         for flags, fix in wanted:
             with self.subTest(flags=flags):
@@ -79,7 +100,27 @@ class Words(lib.TestCase):
                 process = self.process([program], stdout=subprocess.PIPE)
                 self.assertEqual(process.stdout.readline(), b"ready\n")
                 result = lib.run_tool("on", process.pid)
-                self.assert_failed(result, lib.NO_JEMALLOC, "no jemalloc found", fix)
+                self.assert_failed(result, lib.NO_JEMALLOC, "no jemalloc found", fix,
+                                   "MALLOC_CONF=prof:true,prof_active:false")
+
+    def test_no_verb_is_a_dead_end(self):
+        """Without jemalloc a verb names one that answers, and what is printed can be typed."""
+        process = self.process(["sleep", "600"])
+        self.assertLess(set(ANY_ALLOCATOR), set(verbs()))
+        for verb in verbs():
+            words = [word.format(self.directory()) for word in WORDS_OF.get(verb, ())]
+            if verb == "leak":
+                words = ["-d", "1s"]
+            with self.subTest(verb=verb):
+                result = lib.run_tool(verb, process.pid, *words)
+                if verb in ANY_ALLOCATOR:
+                    self.assert_ran(result)
+                    continue
+                self.assert_failed(result, lib.NO_JEMALLOC, "LD_PRELOAD=" + preloadable(),
+                                   "MALLOC_CONF=prof:true")
+                named = re.findall(r"jeattach (\w+) %d\b" % process.pid, result.err)
+                self.assertEqual(named, list(ANY_ALLOCATOR), result)
+        self.assert_ran(lib.run_tool("explain", process.pid))
 
     def test_the_tool_is_traced_itself(self):
         if not shutil.which("strace"):
