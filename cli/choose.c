@@ -3,6 +3,7 @@
 #include "cli/output/left_out.h"
 #include "cli/output/process_table.h"
 #include "run/faults.h"
+#include "run/stall_guard.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -118,14 +119,46 @@ static void describe_choice_fault(const struct selection *selection,
     }
 }
 
-/* Lists the matching processes after the message. */
-static void print_several(const struct selection *selection)
+/* Reads the arguments of a process, separated by blanks; none: out is "-". */
+static const char *read_command(const struct procfs *proc, pid_t pid, char *out, size_t size)
 {
-    struct process_table table = {0};
+    ssize_t n = procfs_read(proc, out, size, "%d/cmdline", (int)pid);
 
-    for (size_t i = 0; i < selection->count; i++)
-        (void)process_table_add(&table, &selection->list[i].entry, &selection->list[i].container,
-                                selection->list[i].unreadable);
+    while (n > 0 && !out[n - 1])
+        n--;
+    for (ssize_t i = 0; i < n; i++)
+        out[i] = out[i] ? out[i] : ' ';
+    if (n <= 0)
+        snprintf(out, size, "-");
+    return out;
+}
+
+/*
+ * Lists the matching processes after the message. The arguments are in the memory of each, which
+ * may not respond: of those that were given up they are not read, and the guard ends the rest.
+ */
+static void print_several(const struct selection *selection, const struct targets_request *request)
+{
+    const struct stall_guard_case stall = {.stalled = request->stalled, .ctx = request->ctx};
+    struct procfs proc = {.dirfd = -1};
+    struct process_table table = {0};
+    struct stall_guard stall_guard;
+    char command[64];
+
+    (void)procfs_open(&proc, "/proc");
+    stall_guard_start(&stall_guard, request->timeout_ns, &stall);
+    for (size_t i = 0; i < selection->count; i++) {
+        const struct selected *selected = &selection->list[i];
+        bool left = false;
+        for (size_t k = 0; k < selection->left_count; k++)
+            left |= selection->left[k].pid == selected->pin.pid;
+        *request->selector.at = selected->pin.pid;
+        (void)process_table_add_choice(
+            &table, selected,
+            left ? "-" : read_command(&proc, selected->pin.pid, command, sizeof command));
+    }
+    stall_guard_stop(&stall_guard);
+    procfs_close(&proc);
     process_table_print(&table, stderr);
     process_table_free(&table);
 }
@@ -173,20 +206,24 @@ static int print_choice_fault(const struct targets *targets, const struct target
     describe_choice_fault(&targets->selection, &request->selector, fault);
     code = message_fault(subject, fault);
     if (fault->code == FAULT_SEVERAL)
-        print_several(&targets->selection);
+        print_several(&targets->selection, request);
     left_out_print(targets->selection.left, targets->selection.left_count);
     return code;
 }
 
-static int choose_by_search(struct targets *targets, const struct options *options)
+static int choose_by_search(struct targets *targets, const struct options *options,
+                            bool any_allocator)
 {
     char words[WORDS_MAX];
     volatile pid_t at = 0;
-    struct subject subject = {
-        .verb = "find", .name = format_selection(options, words), .json = options->json};
+    struct subject subject = {.verb = "find",
+                              .name = format_selection(options, words),
+                              .json = options->json,
+                              .any_allocator = any_allocator};
     struct stalled_search stalled = {&subject, &at};
     struct targets_request request = {.search = true,
                                       .selector = choose_selector(options),
+                                      .any_allocator = any_allocator,
                                       .several = options->all || options->subprocesses,
                                       .timeout_ns = options->timeout_ns,
                                       .stalled = print_search_stalled,
@@ -213,8 +250,8 @@ static int choose_pids(struct targets *targets, const struct options *options)
     return EXIT_DONE;
 }
 
-int choose_targets(struct targets *targets, const struct options *options)
+int choose_targets(struct targets *targets, const struct options *options, bool any_allocator)
 {
-    return options_selective(options) ? choose_by_search(targets, options)
+    return options_selective(options) ? choose_by_search(targets, options, any_allocator)
                                       : choose_pids(targets, options);
 }

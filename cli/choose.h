@@ -8,8 +8,8 @@
 struct selector choose_selector(const struct options *options);
 
 /*
- * Finds and pins the processes. If a search without --all or -s finds several,
- * lists them and chooses none. Returns EXIT_DONE, or the exit code after a
- * message. Call targets_free even after a failure.
+ * Finds and pins the processes, with any_allocator also those without jemalloc. If a search without
+ * --all or -s finds several, lists them and chooses none. Returns EXIT_DONE, or the exit code after
+ * a message. Call targets_free even after a failure.
  */
-int choose_targets(struct targets *targets, const struct options *options);
+int choose_targets(struct targets *targets, const struct options *options, bool any_allocator);

@@ -268,7 +268,7 @@ static const struct fault_row rows[] = {
     {FAULT_AMBIGUOUS, "ambiguous", EXIT_USAGE, "%W",
      "give more digits of the id, or the path of its cgroup: --cgroup"},
     {FAULT_NO_MATCH, "no_match", EXIT_GONE, "%W",
-     "jeattach ps lists the processes that use jemalloc"},
+     "jeattach ps lists the processes that use jemalloc, ps -e all"},
     {FAULT_SEVERAL, "several", EXIT_USAGE, "only one may match; none was touched",
      "give one PID, or --all if the verb accepts it"},
     {FAULT_LOST, "lost", EXIT_INTERNAL, "%W",

@@ -241,7 +241,8 @@ static void write_headline(char *line, const struct subject *subject, const stru
         snprintf(line, LINE_SIZE, "cannot write the output");
     else if (fault->code == FAULT_NO_MATCH ||
              (fault->code == FAULT_NO_ALLOCATOR && !subject->pid && !subject->core))
-        snprintf(line, LINE_SIZE, "no process with jemalloc matches %s", clean);
+        snprintf(line, LINE_SIZE, "no process%s matches %s",
+                 subject->any_allocator ? "" : " with jemalloc", clean);
     else if (fault->code == FAULT_SEVERAL)
         snprintf(line, LINE_SIZE, "%s matches %s", clean,
                  message_clean(fault->what, what, sizeof what));

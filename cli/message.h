@@ -30,6 +30,7 @@ struct subject {
     const char *instead;  /* what needs no call, if a call is not possible; NULL: nothing */
     bool samples_stay;    /* it still has the samples that could not be written */
     bool json;            /* faults are printed as JSON too */
+    bool any_allocator;   /* of a search: not only for processes with jemalloc */
     bool core;            /* name is a core file; pid is 0 */
 };
 

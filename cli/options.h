@@ -34,6 +34,7 @@ enum {
     TAKES_GROWTH = 1 << 22,   /* --samples, --faults, --period */
     TAKES_PEEK = 1 << 23,     /* --show-bytes, --samples, --rows */
     TAKES_FRAG = 1 << 24,     /* how the table of frag is shown */
+    TAKES_ANY = 1 << 25,      /* works on any process, whatever its allocator is */
 };
 
 /* How a profile is shown; NULL or false: not given. */

@@ -505,7 +505,7 @@ int several_run(const struct options *options, const struct verb *verb)
     if (!options_selective(options) && options->pid_count == 1)
         return verb->run(options, options->pids[0]);
     raise_file_limit();
-    code = choose_targets(&several.targets, options);
+    code = choose_targets(&several.targets, options, verb->takes & TAKES_ANY);
     if (code == EXIT_DONE)
         code = code_with_left_out(&several, run_found(&several));
     targets_free(&several.targets);

@@ -4,6 +4,8 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
+#include <unistd.h>
 
 /* Enough for a stat: 52 numbers, most of them short, and a comm. */
 enum { STAT_TEXT_MAX = 1024, TASK_NAME_MAX = 64 };
@@ -127,4 +129,17 @@ pid_t task_dir_next(struct task_dir *dir)
     while (!number && dir->stream && (entry = readdir(dir->stream)))
         number = task_of_name(entry->d_name);
     return number;
+}
+
+/* starttime is in ticks of CLOCK_BOOTTIME (fs/proc/array.c). */
+uint64_t process_age_ns(const struct proc_stat *stat)
+{
+    const uint64_t second = 1000000000, ticks = (uint64_t)sysconf(_SC_CLK_TCK);
+    const uint64_t born = stat->start / ticks * second + stat->start % ticks * second / ticks;
+    struct timespec now;
+    uint64_t at;
+
+    clock_gettime(CLOCK_BOOTTIME, &now);
+    at = (uint64_t)now.tv_sec * second + (uint64_t)now.tv_nsec;
+    return at > born ? at - born : 0;
 }

@@ -15,6 +15,8 @@
 
 /* Reads /proc/PID/stat: the times are of all threads, the state is the first thread's. */
 int process_stat(const struct procfs *proc, pid_t pid, struct proc_stat *out);
+/* Returns the time since the process started, in ns, with the precision of a tick. */
+uint64_t process_age_ns(const struct proc_stat *stat);
 /* Reads /proc/PID/task/TID/stat. */
 int thread_stat(const struct procfs *proc, pid_t pid, pid_t tid, struct proc_stat *out);
 

@@ -56,8 +56,11 @@ static fault_code keep_examined(struct selection *selection, struct procfs *proc
     if (target_open_pinned(&target, proc, &examined->pin, NULL) == FAULT_NONE)
         rc = keep_target(selection, &target, examined->found, fault);
     target_close(&target);
-    if (rc == FAULT_NONE && selection->count)
-        selection->list[selection->count - 1].unreadable |= !examined->found;
+    if (rc == FAULT_NONE && selection->count) {
+        struct selected *kept = &selection->list[selection->count - 1];
+        kept->without = examined->as == EXAMINED_MATCH && examined->code == FAULT_NO_ALLOCATOR;
+        kept->unreadable |= !examined->found && !kept->without;
+    }
     return rc;
 }
 
@@ -104,10 +107,12 @@ static fault_code judge_match(struct selection *selection, const struct selector
     bool unreadable = examined->code == FAULT_DENIED || examined->code == FAULT_INTERNAL ||
                       examined->code == FAULT_UNSUPPORTED;
 
+    bool without = examined->code == FAULT_NO_ALLOCATOR;
+
     selection->matched++;
-    selection->without += examined->code == FAULT_NO_ALLOCATOR;
+    selection->without += without;
     selection->unreadable += unreadable;
-    if (examined->found || (unreadable && selector->name))
+    if (examined->found || (unreadable && selector->name) || (without && selection->any_allocator))
         return keep_examined(selection, proc, examined, fault);
     return FAULT_NONE;
 }
@@ -242,7 +247,7 @@ static fault_code select_examined(struct selection *selection, const struct sele
 }
 
 fault_code selection_find(struct selection *selection, const struct selector *selector,
-                          struct procfs *proc, struct census *census,
+                          bool any_allocator, struct procfs *proc, struct census *census,
                           const struct deadline *deadline, struct fault *fault)
 {
     struct selector first = *selector;
@@ -250,6 +255,7 @@ fault_code selection_find(struct selection *selection, const struct selector *se
     fault_code rc;
 
     memset(selection, 0, sizeof *selection);
+    selection->any_allocator = any_allocator;
     first.match_later = true;
     rc = selector_list(&first, proc, &matches, fault);
     selection->looked = matches.looked;

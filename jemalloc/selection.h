@@ -1,6 +1,6 @@
 /*
  * Finds the targets that an operator selects by a name, a container, a cgroup or
- * a parent: the processes that match and use jemalloc. Each is pinned, so that
+ * a parent: the processes that match and use jemalloc, or all that match. Each is pinned, so that
  * later steps concern this process or none.
  *
  * Nothing is stopped. It can be repeated to find restarted processes: with the
@@ -16,6 +16,7 @@ struct selected {
     struct container container;
     bool unreadable; /* no permission to see whether it uses jemalloc: entry has stat and status
                         only */
+    bool without;    /* it does not use jemalloc: the same */
 };
 
 /* A process that was given up: nobody knows whether it uses jemalloc. */
@@ -35,6 +36,7 @@ struct left_out left_out_describe(const struct examined *examined, const struct 
 struct selection {
     struct selected *list; /* by ascending pid */
     size_t count, capacity;
+    bool any_allocator;             /* the request */
     size_t looked;                  /* processes of the host */
     size_t matched;                 /* of those: match the selector */
     size_t unreadable;              /* of the matches: may not be read */
@@ -50,6 +52,7 @@ struct selection {
  * process that may not be read, or that was given up because it does not respond, is
  * selected only by its name, as nobody knows whether it uses jemalloc. If a name matches only one
  * process, and it does not use jemalloc, it is selected too, so that the reason can be reported.
+ * any_allocator: all that match and may be read are selected.
  *
  * FAULT_NO_MATCH: no process; the counts show why. FAULT_DENIED: none that may be
  * read. FAULT_NO_ANSWER: none that answers. FAULT_NO_ALLOCATOR: several match, none
@@ -57,7 +60,7 @@ struct selection {
  * FAULT_TOO_LATE: the operator or the deadline ended the search. deadline may be NULL.
  */
 fault_code selection_find(struct selection *selection, const struct selector *selector,
-                          struct procfs *proc, struct census *census,
+                          bool any_allocator, struct procfs *proc, struct census *census,
                           const struct deadline *deadline, struct fault *fault);
 /*
  * Takes those that were given up off the list, where they are because of their name.

@@ -1,4 +1,5 @@
 #include "run/meter.h"
+#include "host/task.h"
 #include "run/faults.h"
 #include "run/interrupt.h"
 
@@ -96,18 +97,6 @@ void meter_close(struct meter *meter)
     limits_close(&meter->limits);
 }
 
-/* starttime is in ticks of CLOCK_BOOTTIME (fs/proc/array.c). */
-static uint64_t age_of(const struct target *target)
-{
-    struct timespec now;
-    uint64_t ticks = (uint64_t)sysconf(_SC_CLK_TCK), born;
-
-    clock_gettime(CLOCK_BOOTTIME, &now);
-    born = target->stat.start / ticks * SECOND_NS + target->stat.start % ticks * SECOND_NS / ticks;
-    uint64_t at = (uint64_t)now.tv_sec * SECOND_NS + (uint64_t)now.tv_nsec;
-    return at > born ? at - born : 0;
-}
-
 static bool read_rss(const struct meter *meter, uint64_t *rss)
 {
     char text[128];
@@ -147,7 +136,7 @@ bool meter_read(struct meter *meter, struct measures *measures)
     renew_limits(meter, measures->now_ns);
     read_groups(meter, measures);
     if (rules_need(meter->rules, METRIC_GROW))
-        measures->age_ns = age_of(meter->target);
+        measures->age_ns = process_age_ns(&meter->target->stat);
     if (meter->pressure.fd >= 0)
         measures->has_pressure = pressure_read(&meter->pressure, &measures->stalled);
     return true;

@@ -22,13 +22,13 @@ static bool take_pins(struct targets *targets)
     return targets->count == selection->count;
 }
 
-static fault_code search(struct selection *selection, const struct selector *selector,
-                         uint64_t timeout_ns, struct fault *fault)
+static fault_code search(struct selection *selection, const struct targets_request *request,
+                         struct fault *fault)
 {
     struct procfs proc = {.dirfd = -1};
     struct deadline deadline = {0};
     struct census *census = census_new();
-    fault_code rc = deadline_start(&deadline, timeout_ns, interrupt_flag(), fault);
+    fault_code rc = deadline_start(&deadline, request->timeout_ns, interrupt_flag(), fault);
     int err = procfs_open(&proc, "/proc");
 
     if (rc == FAULT_NONE && (err || !census))
@@ -36,7 +36,8 @@ static fault_code search(struct selection *selection, const struct selector *sel
     if (rc == FAULT_NONE)
         rc = permit_check_procfs(&proc, fault);
     if (rc == FAULT_NONE)
-        rc = selection_find(selection, selector, &proc, census, &deadline, fault);
+        rc = selection_find(selection, &request->selector, request->any_allocator, &proc, census,
+                            &deadline, fault);
     deadline_stop(&deadline);
     procfs_close(&proc);
     census_free(census);
@@ -51,7 +52,7 @@ static fault_code find_selected(struct targets *targets, const struct targets_re
     fault_code rc;
 
     stall_guard_start(&stall_guard, request->timeout_ns, &stall);
-    rc = search(&targets->selection, &request->selector, request->timeout_ns, fault);
+    rc = search(&targets->selection, request, fault);
     stall_guard_stop(&stall_guard);
     if (rc != FAULT_NONE)
         return rc;

@@ -7,6 +7,7 @@
 struct targets_request {
     bool search;              /* for matches of the selector; else the pids are taken */
     struct selector selector; /* *at: the process that the search reads */
+    bool any_allocator;       /* see selection_find */
     bool several;             /* more than one process may match */
     const pid_t *pids;
     size_t pid_count;

@@ -172,8 +172,10 @@ class Targets(lib.TestCase):
                       ("status",), ("purge",)):
             result = lib.run_tool(words[0], "-vv", "-n", name, *words[1:])
             self.assert_failed(result, lib.USAGE, "matches 2 processes\n", "none was touched", "--all")
+            self.assertRegex(result.err, r"(?m)^ +PID +NSPID +NAME .* CONTAINER +UID +STARTED +COMMAND$")
             for process in both:
-                self.assertRegex(result.err, r"(?m)^ *%d +%d +sleep +5\." % ((process.pid,) * 2))
+                self.assertRegex(result.err, r"(?m)^ *%d +%d +sleep +5\..* %d +\S+ \S+ ago +%s 600$" % (
+                    process.pid, process.pid, os.getuid(), name))
             self.assertNotIn("call 1:", result.err)
         self.assertEqual([switches(process.pid) for process in both], before)
         self.assertEqual([lib.tracer_of(process.pid) for process in both], [0, 0])
@@ -237,6 +239,47 @@ class Targets(lib.TestCase):
         self.assert_none(lib.GONE, "-s", plain.pid)
         result = lib.run_tool("on", "-n", "kthreadd")
         self.assertIn(result.code, (lib.NO_JEMALLOC, lib.GONE))  # a container has no such process
+
+    def test_any_allocator(self):
+        """explain and leak find processes whatever their allocator is; a list tells which have none."""
+        name = self.unique_name()
+        plain, other = self.sleeper(name, jemalloc=False), self.sleeper(name)
+        for words in (("explain",), ("leak", "-d", "1s")):
+            with self.subTest(words=words):
+                result = lib.run_tool(*words, "-n", name)
+                self.assert_failed(result, lib.USAGE, "-n %s matches 2 processes\n" % name, "none was touched")
+                self.assertRegex(result.err, r"(?m)^ *%d +%d +sleep +none +- +- " % ((plain.pid,) * 2))
+                self.assertRegex(result.err, r"(?m)^ *%d +%d +sleep +5\." % ((other.pid,) * 2))
+                result = self.assert_ran(lib.run_tool(*words, "--json", "-n", name, "--all"))
+                self.assertEqual([document["pid"] for document in documents(result)],
+                                 sorted((plain.pid, other.pid)))
+        self.assert_picks(other, "-n", name)
+        result = lib.run_tool("explain", "-n", self.unique_name())
+        self.assert_failed(result, lib.GONE, "no process matches", "processes matches")
+        self.sleeper(name + "x", jemalloc=False)
+        self.assert_ran(lib.run_tool("explain", "-n", name + "x"))
+        self.sleeper(name + "x", jemalloc=False)
+        for words in (("-n", name + "x"), ("--all", "-n", name + "x")):
+            result = lib.run_tool("stats", *words)
+            self.assert_failed(result, lib.NO_JEMALLOC, "2 processes match")
+            typed = re.search(r"jeattach (explain --all [^;]+);", result.err).group(1)
+            self.assertIn("2 targets: 2 done", self.assert_ran(lib.run_tool(*typed.split())).err)
+
+    def test_every_process_of_a_cgroup(self):
+        """--cgroup with explain: all that may be read, but no kernel thread, zombie or ancestor."""
+        group = Hierarchy()
+        self.addCleanup(group.remove)
+        path = group.make("jeattach-any-%d" % os.getpid())
+        plain, other = self.sleeper(jemalloc=False), self.sleeper()
+        zombie = self.sleeper(jemalloc=False)
+        for process in (plain, other, zombie):
+            self.join(path, process)
+        zombie.kill()
+        self.assertTrue(lib.wait_until(lambda: lib.state_of(zombie.pid) == "Z"))
+        result = self.assert_ran(lib.run_tool("explain", "--json", "--cgroup", path, "--all"))
+        self.assertEqual(pids_of(result), sorted((plain.pid, other.pid)))
+        result = self.assert_ran(lib.run_tool("status", "--json", "--cgroup", path, "--all"))
+        self.assertEqual(pids_of(result), [other.pid])
 
     def test_own_line(self):
         """A name selects neither the tool nor its ancestors, whatever their names."""

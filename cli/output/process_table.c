@@ -2,14 +2,16 @@
 #include "base/list.h"
 #include "base/units.h"
 #include "cli/message.h"
+#include "host/task.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 enum { ID_SHOWN = 12 };
 
-static const char *const headings[TABLE_COLUMNS] = {"PID",     "NSPID", "NAME", "JEMALLOC",
-                                                    "LINKAGE", "PROF",  "RSS",  "CONTAINER"};
+static const char *const headings[TABLE_COLUMNS] = {"PID",     "NSPID",   "NAME",   "JEMALLOC",
+                                                    "LINKAGE", "PROF",    "RSS",    "CONTAINER",
+                                                    "UID",     "STARTED", "COMMAND"};
 
 const char *linkage_text(enum linkage linkage)
 {
@@ -90,6 +92,28 @@ bool process_table_add(struct process_table *table, const struct census_entry *e
     return true;
 }
 
+bool process_table_add_choice(struct process_table *table, const struct selected *selected,
+                              const char *command)
+{
+    struct table_row *row;
+    char age[UNITS_TEXT];
+
+    table->choice = true;
+    if (!process_table_add(table, &selected->entry, &selected->container, selected->unreadable))
+        return false;
+    row = &table->rows[table->count - 1];
+    if (selected->without) {
+        snprintf(row->cells[3], CELL_MAX, "none");
+        snprintf(row->cells[4], CELL_MAX, "-");
+        snprintf(row->cells[5], CELL_MAX, "-");
+    }
+    snprintf(row->cells[8], CELL_MAX, "%u", selected->entry.status.uid);
+    snprintf(row->cells[9], CELL_MAX, "%s ago",
+             units_duration(process_age_ns(&selected->entry.stat), age));
+    message_clean(command, row->cells[10], CELL_MAX);
+    return true;
+}
+
 static void find_column_widths(const struct process_table *table, size_t widths[TABLE_COLUMNS])
 {
     for (size_t c = 0; c < TABLE_COLUMNS; c++) {
@@ -103,18 +127,19 @@ static void find_column_widths(const struct process_table *table, size_t widths[
 
 void process_table_print(const struct process_table *table, FILE *out)
 {
+    const size_t columns = table->choice ? TABLE_COLUMNS : LIST_COLUMNS;
     size_t widths[TABLE_COLUMNS];
 
     find_column_widths(table, widths);
     for (size_t i = 0; i <= table->count; i++)
-        for (size_t c = 0; c < TABLE_COLUMNS; c++) {
+        for (size_t c = 0; c < columns; c++) {
             const char *cell = i == 0 ? headings[c] : table->rows[i - 1].cells[c];
-            bool right = c < 2 || c == 6; /* the numbers */
+            bool right = c < 2 || c == 6 || c == 8; /* the numbers */
             fprintf(out, "%*s%s",
-                    c == TABLE_COLUMNS - 1 ? 0
-                    : right                ? (int)widths[c]
-                                           : -(int)widths[c],
-                    cell, c == TABLE_COLUMNS - 1 ? "\n" : "  ");
+                    c == columns - 1 ? 0
+                    : right          ? (int)widths[c]
+                                     : -(int)widths[c],
+                    cell, c == columns - 1 ? "\n" : "  ");
         }
 }
 

@@ -1,12 +1,12 @@
-/* The table of processes that use jemalloc. */
+/* The table of processes that use jemalloc, or of those that an operator may choose from. */
 #pragma once
 
 #include "host/container.h"
-#include "jemalloc/census.h"
+#include "jemalloc/selection.h"
 
 #include <stdio.h>
 
-enum { TABLE_COLUMNS = 8, CELL_MAX = 128 };
+enum { TABLE_COLUMNS = 11, LIST_COLUMNS = 8, CELL_MAX = 128 };
 
 struct table_row {
     char cells[TABLE_COLUMNS][CELL_MAX];
@@ -15,11 +15,15 @@ struct table_row {
 struct process_table {
     struct table_row *rows;
     size_t count, capacity;
+    bool choice; /* with the columns that tell processes of one name apart */
 };
 
 /* Adds a row; unreadable: its facts about jemalloc are unknown. False: out of memory. */
 bool process_table_add(struct process_table *table, const struct census_entry *entry,
                        const struct container *container, bool unreadable);
+/* Adds a row of a choice; command: what its arguments are, untrusted. False: out of memory. */
+bool process_table_add_choice(struct process_table *table, const struct selected *selected,
+                              const char *command);
 void process_table_print(const struct process_table *table, FILE *out);
 void process_table_free(struct process_table *table);
 

@@ -150,7 +150,7 @@ const struct verb verb_explain = {
     .name = "explain",
     .summary = "explain the memory of a process on one screen",
     .synopses = {"[options] PID...", "--core FILE [--exe FILE] [--root DIR] [options]"},
-    .takes = TAKES_DURATION | TAKES_CORE,
+    .takes = TAKES_DURATION | TAKES_CORE | TAKES_ANY,
     .intro = "The first command for a process whose memory is in question: jeattach PID is\n"
              "the same. Shows on one screen the largest facts, what the memory consists of,\n"
              "its limit, what jemalloc counted and sampled, and the next command to type,\n"

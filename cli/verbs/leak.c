@@ -423,7 +423,7 @@ const struct verb verb_leak = {
     .summary = "show what grows in a process, and which calls make it grow",
     .synopses = {"[options] PID..."},
     .takes = TAKES_OUTPUT | TAKES_FORMAT | TAKES_DURATION | TAKES_SETTLE | TAKES_HOOKS | TAKES_WAY |
-             TAKES_FREEZE | TAKES_GROWTH,
+             TAKES_FREEZE | TAKES_GROWTH | TAKES_ANY,
     .intro = "Watches any process for a while, whatever its allocator is. The first line is\n"
              "the answer, with the evidence for it: exact counts of jemalloc's objects by\n"
              "size, read from its own records; stacks of sampled allocations, if profiling was\n"

@@ -115,7 +115,7 @@ static int look_first(struct watcher *watcher)
         return EXIT_DONE;
     if (end == FOLLOW_WAITING && count == 0)
         return watch_report_waiting(watch) == COURSE_ON ? EXIT_DONE : EXIT_OUTPUT;
-    code = choose_targets(&targets, watcher->options);
+    code = choose_targets(&targets, watcher->options, false);
     targets_free(&targets);
     return code;
 }
