@@ -104,6 +104,23 @@ static void print_empty(const struct run_note *note)
         message("the profile has no samples: jemalloc takes them only while prof.active is true");
 }
 
+static void print_unmatched(const struct profile_options *report, uint64_t which)
+{
+    const char *option = which == FILTER_FOCUS    ? "focus"
+                         : which == FILTER_IGNORE ? "ignore"
+                         : which == FILTER_HIDE   ? "hide"
+                                                  : "show";
+    const char *pattern = which == FILTER_FOCUS    ? report->focus
+                          : which == FILTER_IGNORE ? report->ignore
+                          : which == FILTER_HIDE   ? report->hide
+                                                   : report->show;
+    char clean[256];
+
+    message("no call of any stack matches --%s '%s'%s", option,
+            message_clean(pattern ? pattern : "", clean, sizeof clean),
+            which == FILTER_FOCUS || which == FILTER_SHOW ? ": nothing is left to show" : "");
+}
+
 static void print_slow_output(const struct run_note *note)
 {
     char took[UNITS_TEXT];
@@ -155,6 +172,17 @@ static void print_perf_map(const struct run_note *note)
         message("the perf map is not used: %s", strerror((int)note->count));
 }
 
+/* Something is odd about the text of the profile. */
+static void print_oddity(const struct run_note *note)
+{
+    if (note->kind == NOTE_PROFILE_CUT)
+        message("the profile is truncated: it ends within a line, which is not counted");
+    else if (note->kind == NOTE_PROFILE_ODD_LINES)
+        print_odd_lines(note->count);
+    else
+        print_maps(note);
+}
+
 void notes_print_profile(void *ctx, const struct run_note *note)
 {
     const struct options *options = ctx;
@@ -163,14 +191,13 @@ void notes_print_profile(void *ctx, const struct run_note *note)
         return;
     switch (note->kind) {
     case NOTE_PROFILE_CUT:
-        message("the profile is truncated: it ends within a line, which is not counted");
-        break;
     case NOTE_PROFILE_ODD_LINES:
-        print_odd_lines(note->count);
-        break;
     case NOTE_PROFILE_ODD_MAPS:
     case NOTE_PROFILE_NO_MAPS:
-        print_maps(note);
+        print_oddity(note);
+        break;
+    case NOTE_FILTER_UNMATCHED:
+        print_unmatched(&options->report, note->count);
         break;
     case NOTE_PROFILE_EMPTY:
         print_empty(note);

@@ -6,9 +6,6 @@
 
 enum { WRAPPER_CALLS = 8 };
 
-/* The patterns that a function regex_matches, determined once for each. */
-enum { MATCH_FOCUS = 1, MATCH_IGNORE = 2, MATCH_HIDE = 4, MATCH_SHOW = 8 };
-
 /* Returns what follows a bracket expression, in which a backslash is a character. */
 static const char *skip_bracket(const char *text)
 {
@@ -65,12 +62,13 @@ static bool regex_matches(const regex_t *regex, const char *text)
     return regex && *text && filter_matches(regex, text);
 }
 
+/* The patterns that a function, a file or a path matches, determined once for each. */
 static unsigned char match_text(const struct filter *filter, const char *text)
 {
-    return (unsigned char)((regex_matches(filter->focus, text) ? MATCH_FOCUS : 0) |
-                           (regex_matches(filter->ignore, text) ? MATCH_IGNORE : 0) |
-                           (regex_matches(filter->hide, text) ? MATCH_HIDE : 0) |
-                           (regex_matches(filter->show, text) ? MATCH_SHOW : 0));
+    return (unsigned char)((regex_matches(filter->focus, text) ? FILTER_FOCUS : 0) |
+                           (regex_matches(filter->ignore, text) ? FILTER_IGNORE : 0) |
+                           (regex_matches(filter->hide, text) ? FILTER_HIDE : 0) |
+                           (regex_matches(filter->show, text) ? FILTER_SHOW : 0));
 }
 
 static unsigned char *match_functions(const struct filter *filter,
@@ -210,8 +208,8 @@ static void hide_lines(const struct filter *filter, struct locations *locations,
 
     for (uint32_t i = 0; i < location->count; i++) {
         unsigned char found = functions[lines[i].function];
-        bool hidden = filter->hide && ((found | of_mapping) & MATCH_HIDE);
-        bool shown = !filter->show || ((found | of_mapping) & MATCH_SHOW);
+        bool hidden = filter->hide && ((found | of_mapping) & FILTER_HIDE);
+        bool shown = !filter->show || ((found | of_mapping) & FILTER_SHOW);
         if (!hidden && shown)
             lines[kept++] = lines[i];
     }
@@ -228,8 +226,9 @@ static struct filter_mark mark_locations(const struct filter *filter, struct loc
 
     for (uint32_t i = 0; i < location->count; i++)
         found |= functions[locations->lines[location->first + i].function];
-    result.ignored = filter->ignore && (found & MATCH_IGNORE);
-    result.focused = !result.ignored && (!filter->focus || (found & MATCH_FOCUS));
+    result.matches = found;
+    result.ignored = filter->ignore && (found & FILTER_IGNORE);
+    result.focused = !result.ignored && (!filter->focus || (found & FILTER_FOCUS));
     result.certain = is_allocator(locations, location);
     result.entry = is_location_entry(locations, location);
     result.mapping = location->mapping;

@@ -31,8 +31,12 @@ struct filter {
     const regex_t *show;   /* calls that do not match are left out of their stacks */
 };
 
+/* The patterns that something matches. */
+enum { FILTER_FOCUS = 1, FILTER_IGNORE = 2, FILTER_HIDE = 4, FILTER_SHOW = 8 };
+
 /* The result of the filter for a location. */
 struct filter_mark {
+    unsigned char matches; /* FILTER_FOCUS ... */
     bool ignored, focused, hidden;
     bool allocator;   /* it belongs to jemalloc, by its module or its name, or has no name */
     bool entry;       /* a function of malloc's kind, by its name; of any module */

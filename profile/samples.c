@@ -57,6 +57,14 @@ struct amount samples_total(const struct samples *samples, enum value value)
     return total;
 }
 
+struct amount samples_whole(const struct samples *samples, enum value value)
+{
+    struct amount whole = samples_total(samples, value);
+
+    amount_add(&whole, &samples->filtered[value]);
+    return whole;
+}
+
 const char *samples_shown_name(const struct samples *samples, const struct function *function)
 {
     return samples->locations.groups[function->group];
@@ -96,22 +104,24 @@ static void add_to_point(const struct builder *builder, const struct sample *sam
         point->own_variance += live->bytes * live->bytes / (double)counts->objects;
 }
 
+/* Adds the counts to the values of a sample; NULL: to those of what is filtered. */
 static void add_values(const struct builder *builder, struct sample *sample,
                        const struct heap_counts *counts)
 {
+    struct amount *values = sample ? sample->values : builder->samples->filtered;
     const struct heap_profile *profile = builder->part->profile;
     struct heap_estimate live = heap_estimate(profile, counts->objects, counts->bytes),
                          total = heap_estimate(profile, counts->total_objects, counts->total_bytes);
     enum part_kind kind = builder->part->kind;
 
-    add_amount(&sample->values[VALUE_OBJECTS], live.objects, live.objects_variance, kind);
-    add_amount(&sample->values[VALUE_BYTES], live.bytes, live.bytes_variance, kind);
+    add_amount(&values[VALUE_OBJECTS], live.objects, live.objects_variance, kind);
+    add_amount(&values[VALUE_BYTES], live.bytes, live.bytes_variance, kind);
     /* What one process has allocated stays allocated: the later total contains the former. */
     double sign = kind == PART_BASE && builder->samples->same_process ? -1 : 1;
-    add_amount(&sample->values[VALUE_TOTAL_OBJECTS], total.objects, sign * total.objects_variance,
-               kind);
-    add_amount(&sample->values[VALUE_TOTAL_BYTES], total.bytes, sign * total.bytes_variance, kind);
-    add_to_point(builder, sample, counts, &live, &total);
+    add_amount(&values[VALUE_TOTAL_OBJECTS], total.objects, sign * total.objects_variance, kind);
+    add_amount(&values[VALUE_TOTAL_BYTES], total.bytes, sign * total.bytes_variance, kind);
+    if (sample)
+        add_to_point(builder, sample, counts, &live, &total);
 }
 
 /* Makes space for more calls; few stacks have so many that the list grows twice. */
@@ -186,7 +196,7 @@ static bool select_calls(struct builder *builder, uint32_t first)
 {
     struct samples *samples = builder->samples;
     uint32_t depth = (uint32_t)samples->call_count - first, trimmed = 0, kept = 0, *calls;
-    bool focused = false;
+    bool focused = false, ignored = false;
 
     if (depth == 0) /* there may be no list yet */
         return false;
@@ -196,12 +206,14 @@ static bool select_calls(struct builder *builder, uint32_t first)
     samples->trimmed += trimmed;
     for (uint32_t i = trimmed; i < depth; i++) {
         const struct filter_mark *mark = &builder->marks[calls[i]];
-        if (mark->ignored)
-            return false;
+        samples->matched |= mark->matches;
+        ignored |= mark->ignored;
         focused |= mark->focused;
         if (!mark->hidden)
             calls[kept++] = calls[i];
     }
+    if (ignored)
+        return false;
     if (focused)
         kept = fold_calls(builder, calls, kept);
     samples->call_count = first + kept;
@@ -270,6 +282,9 @@ static bool add_heap_line(struct builder *builder, const struct heap_line *line,
         return false;
     if (!select_calls(builder, fresh.first)) {
         samples->call_count = fresh.first;
+        if (builder->part->kind != PART_STACKS)
+            add_values(builder, NULL, &line->counts);
+        samples->filtered_count += builder->part->kind == PART_NOW;
         return true;
     }
     fresh.depth = (uint32_t)samples->call_count - fresh.first;

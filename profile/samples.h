@@ -77,6 +77,9 @@ struct samples {
     struct trend *trends; /* of bytes in use, in a comparison: one for each sample */
     size_t tests;         /* for trends: how many share the error */
     enum trend_evidence evidence;
+    struct amount filtered[VALUE_KINDS]; /* of the stacks that the filter leaves out */
+    size_t filtered_count;               /* those stacks, without those of the base */
+    unsigned matched;    /* FILTER_FOCUS ...: patterns that a call of any stack matches */
     size_t cut, trimmed; /* stacks that jemalloc has truncated; calls that were left out */
     size_t folded;       /* calls of standard libraries that were left out, of all stacks */
     bool too_many;       /* not built: the calls are more than SAMPLES_CALLS_LIMIT */
@@ -148,3 +151,5 @@ double amount_error(const struct amount *amount);
 double samples_error(const struct samples *samples, const struct amount *amount);
 /* Returns the sum of all samples. */
 struct amount samples_total(const struct samples *samples, enum value value);
+/* Returns the sum of the whole profile: shares are of it, whatever the filter leaves out. */
+struct amount samples_whole(const struct samples *samples, enum value value);

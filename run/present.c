@@ -164,12 +164,25 @@ static void report_oddities(const struct presentation *presentation,
                     &(struct run_note){.kind = NOTE_PROFILE_EMPTY, .count = profile->period});
 }
 
+static void report_unmatched(const struct presentation *presentation, const struct samples *samples)
+{
+    const struct filter *filter = &presentation->samples.filter;
+    const regex_t *const patterns[] = {filter->focus, filter->ignore, filter->hide, filter->show};
+
+    for (unsigned i = 0; i < ARRAY_LEN(patterns); i++)
+        if (patterns[i] && !(samples->matched & 1u << i))
+            report_note(presentation->events,
+                        &(struct run_note){.kind = NOTE_FILTER_UNMATCHED, .count = 1u << i});
+}
+
 static void report_part(const struct presentation *presentation, const struct part *part,
                         const struct samples *samples)
 {
     if (presentation->terse)
         return;
     report_oddities(presentation, &part->profile);
+    if (part->profile.line_count)
+        report_unmatched(presentation, samples);
     present_coverage(presentation->events, part->symbols, false);
     report_split(presentation, part->symbols);
     if (symbols_map_error(part->symbols))

@@ -81,7 +81,7 @@ class Tree(Case):
     def test_limits_are_stated(self):
         path = self.dump(self.sites())
         few = self.tree(path, "--rows", "3")
-        self.assertRegex(few, r"(?m)\d+ (smaller|more) calls?$")
+        self.assertRegex(few, r"(?m)\d+ (smaller|more) calls?(, each at most \d+( B)?)?$")
         self.assert_sums(tree(self.tree(path, "--rows", "3", "--no-fold")))
         shallow = self.tree(path, "--depth", "1")
         self.assertRegex(shallow, r"(?m) \.\.$")

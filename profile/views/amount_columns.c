@@ -21,11 +21,14 @@ void amount_columns_head(const struct samples *samples, const struct display *di
 static void write_growth(const struct display *display, const struct amount_columns *columns,
                          FILE *out)
 {
-    char growth[DISPLAY_CHANGE_SIZE], error[DISPLAY_NUMBER_SIZE];
+    char growth[DISPLAY_CHANGE_SIZE], error[DISPLAY_NUMBER_SIZE], objects[24] = "-";
+    int64_t more = amount_growth(columns->objects);
 
     display_change(display, (double)amount_growth(columns->amount), growth);
-    fprintf(out, "%10s %10s %+9lld %c ", growth, display_number(display, columns->error, error),
-            (long long)amount_growth(columns->objects), columns->within ? '~' : ' ');
+    if (more)
+        snprintf(objects, sizeof objects, "%+lld", (long long)more);
+    fprintf(out, "%10s %10s %9s %c ", growth, display_number(display, columns->error, error),
+            objects, columns->within ? '~' : ' ');
 }
 
 void amount_columns_write(const struct samples *samples, const struct display *display,

@@ -21,6 +21,7 @@ struct branch {
     bool kept;
     struct amount amount, objects;
     double grown, shrunk;
+    double largest; /* of those that are joined: the largest weight */
 };
 
 /* The walkers of each node, by its number. */
@@ -182,6 +183,7 @@ static bool append_children(struct grower *grower, uint32_t parent, struct range
         smaller->grown += branch->grown;
         smaller->shrunk += branch->shrunk;
         smaller->count += branch->count;
+        smaller->largest = fmax(smaller->largest, branch_weight(branch));
         ++*calls;
     }
     return true;
@@ -201,9 +203,11 @@ static bool append_rest(struct grower *grower, uint32_t parent, struct branch *s
     if (!calls)
         return true;
     node = append_node(grower, parent, smaller, none);
-    if (node)
-        node->calls = calls;
-    return node != NULL;
+    if (!node)
+        return false;
+    node->calls = calls;
+    node->largest = smaller->largest;
+    return true;
 }
 
 static int by_call(const struct grower *grower, uint32_t x, uint32_t y, unsigned x_line,
@@ -300,6 +304,24 @@ static bool plant_root(struct grower *grower)
     return append_node(grower, 0, &root, (struct range){0, (uint32_t)samples->count}) != NULL;
 }
 
+const struct call_node *call_tree_only_child(const struct call_tree *tree,
+                                             const struct call_node *node)
+{
+    const struct call_node *only = NULL;
+    double rest = 0;
+
+    for (uint32_t i = 0; i < node->count; i++) {
+        const struct call_node *child = &tree->nodes[node->first + i];
+        if (!call_node_is_call(child))
+            rest += child->weight;
+        else if (only)
+            return NULL;
+        else
+            only = child;
+    }
+    return rest == 0 || rest < tree->least ? only : NULL;
+}
+
 /* ---- at most so many calls ---- */
 
 static int by_weight(const void *a, const void *b, void *data)
@@ -312,29 +334,54 @@ static int by_weight(const void *a, const void *b, void *data)
     return x < y ? -1 : x > y; /* a parent comes before its children */
 }
 
-/* Returns a mark for each node: it is one of the `most` largest calls. NULL: out of memory. */
+/*
+ * Finds for each node the call that it alone continues; 0: none. The root's only child begins a
+ * line.
+ */
+static void find_continued(const struct call_tree *tree, uint32_t *continued)
+{
+    for (size_t i = 1; i < tree->count; i++) {
+        const struct call_node *only = call_tree_only_child(tree, &tree->nodes[i]);
+        if (only)
+            continued[only - tree->nodes] = (uint32_t)i;
+    }
+}
+
+/*
+ * Returns a mark for each node: it is one of the `most` largest calls, or continues one, so that a
+ * deep chain of calls hides no other branch. NULL: out of memory.
+ */
 static bool *mark_largest(const struct call_tree *tree, size_t most)
 {
     AUTO_FREE uint32_t *order = reallocarray(NULL, tree->count, sizeof *order);
+    AUTO_FREE uint32_t *continued = calloc(tree->count, sizeof *continued);
     bool *marks = calloc(tree->count, 1);
     size_t marked = 0;
 
     for (size_t i = 0; order && i < tree->count; i++)
         order[i] = (uint32_t)i;
-    if (!order || !marks) {
+    if (!order || !continued || !marks) {
         free(marks);
         return NULL;
     }
+    find_continued(tree, continued);
     qsort_r(order, tree->count, sizeof *order, by_weight, tree->nodes);
-    for (size_t i = 0; i < tree->count && marked < most; i++)
-        if (order[i] && call_node_is_call(&tree->nodes[order[i]]))
-            marked += marks[order[i]] = true;
+    for (size_t i = 0; i < tree->count; i++) {
+        uint32_t number = order[i];
+        if (!number || !call_node_is_call(&tree->nodes[number]))
+            continue;
+        marks[number] = continued[number] ? marks[continued[number]] : marked < most;
+        marked += marks[number] && !continued[number];
+    }
     return marks;
 }
 
 static void join_small(struct call_node *smaller, const struct call_node *node)
 {
-    smaller->calls += node->function == CALL_SMALLER ? node->calls : 1;
+    bool joined = node->function == CALL_SMALLER;
+
+    smaller->calls += joined ? node->calls : 1;
+    smaller->largest = fmax(smaller->largest, joined ? node->largest : node->weight);
     smaller->function = CALL_SMALLER;
     smaller->weight += node->weight;
     amount_add(&smaller->amount, &node->amount);

@@ -19,6 +19,7 @@ struct call_node {
     unsigned line; /* of all its calls; 0: unknown, or they differ */
     uint32_t first, count; /* its children, in nodes: the largest first, CALL_SMALLER last */
     uint32_t calls;        /* of CALL_SMALLER: the number of calls */
+    double largest;        /* of CALL_SMALLER: the largest weight of one of them */
     uint32_t depth;        /* 0: the root */
     bool cut;              /* the calls below it are left out because of display->depth */
     struct amount amount, objects; /* the sum of its children's; nothing is lost or counted twice */
@@ -34,12 +35,20 @@ struct call_tree {
 
 /*
  * Makes the tree: calls of at least display->least of the whole, at most
- * display->rows of them and display->depth levels. False: out of memory. Call
+ * display->rows of them, to which the only call below another adds nothing, and
+ * display->depth levels. False: out of memory. Call
  * call_tree_free in every case.
  */
 bool call_tree_make(struct call_tree *tree, const struct samples *samples,
                     const struct display *display);
 void call_tree_free(struct call_tree *tree);
+
+/*
+ * Returns the child that continues the line of a node: the only one, apart from
+ * what is too small to be a call of its own. NULL: there are several, or none.
+ */
+const struct call_node *call_tree_only_child(const struct call_tree *tree,
+                                             const struct call_node *node);
 
 /* True if it stands for a call. */
 static inline bool call_node_is_call(const struct call_node *node)

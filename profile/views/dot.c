@@ -24,6 +24,7 @@ struct drawing {
     const struct samples *samples;
     const struct display *display;
     struct graph graph;
+    double whole;                  /* of the profile: what shares are of */
     struct fan *callees, *callers; /* of each node */
     FILE *out;
 };
@@ -143,7 +144,7 @@ static const char *growth_label(const struct drawing *drawing, const struct amou
 
 static double percent(const struct drawing *drawing, const struct amount *amount)
 {
-    return display_percent((double)amount_growth(amount), drawing->graph.total);
+    return display_percent((double)amount_growth(amount), drawing->whole);
 }
 
 /* Boxes grow with the memory of the function itself. */
@@ -325,7 +326,12 @@ static bool count_fans(struct drawing *drawing)
 
 bool dot_write(const struct samples *samples, const struct display *display, FILE *out)
 {
-    struct drawing drawing = {.samples = samples, .display = display, .out = out};
+    struct amount whole = samples_whole(samples, display->value);
+    struct drawing drawing = {
+        .samples = samples,
+        .display = display,
+        .whole = (double)(samples->compares && whole.base ? whole.base : whole.now),
+        .out = out};
     struct graph_limits limits = {.nodes = display->rows || display->least == 0 ? display->rows
                                                                                 : DOT_NODES,
                                   .node_share = display->least,

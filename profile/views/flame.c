@@ -5,6 +5,7 @@
 #include "base/util.h"
 #include "profile/views/flame_tree.h"
 #include "profile/views/growth_answer.h"
+#include "profile/views/top.h"
 
 #include <math.h>
 #include <string.h>
@@ -209,12 +210,14 @@ static void write_flame_head(const struct flame *flame, struct json *json)
     const struct samples *samples = flame->samples;
     const struct display *display = flame->display;
     AUTO_FREE char *title = text_copy_clean(display->title ? display->title : "heap profile", "");
+    char filtered[TOP_FILTERED_SIZE];
 
     json_text(json, "title", title ? title : "?");
     json_text(json, "value", value_name(display->value));
     json_bool(json, "bytes", display_is_bytes(display));
     json_bool(json, "compares", samples->compares);
     json_bool(json, "inverted", display->inverted);
+    json_text(json, "filtered", top_filtered_text(samples, display, filtered));
     json_text_or_null(json, "evidence", growth_evidence_text(samples));
     json_number(json, "period", samples->period);
     json_rounded(json, "least", flame->least);

@@ -173,8 +173,8 @@ static void write_lost_lines(const struct listing *listing, const struct source_
 static void write_function_head(const struct listing *listing, const struct top_row *row)
 {
     const struct function *function = row_function(listing, row);
-    double whole = (double)(listing->samples->compares ? listing->functions.total.base
-                                                       : listing->functions.total.now);
+    const struct amount amount = samples_whole(listing->samples, listing->display->value);
+    double whole = (double)(listing->samples->compares ? amount.base : amount.now);
     char flat[DISPLAY_CHANGE_SIZE], cum[DISPLAY_CHANGE_SIZE];
 
     fputc('\n', listing->out);

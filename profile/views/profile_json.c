@@ -25,6 +25,7 @@ static void write_json_amount(struct json *json, const char *name, const struct 
 static void write_json_head(struct json *json, const struct context *context, const struct top *top)
 {
     const struct samples *samples = context->samples;
+    const struct amount whole = samples_whole(samples, context->display->value);
 
     json_text_or_null(json, "title", context->display->title);
     json_text(json, "value", value_name(context->display->value));
@@ -37,7 +38,9 @@ static void write_json_head(struct json *json, const struct context *context, co
     write_json_amount(json, "objects", &top->objects, samples);
     if (samples->compares)
         json_text(json, "evidence", growth_evidence_name(samples->evidence));
+    write_json_amount(json, "whole", &whole, samples);
     json_number(json, "stacks", samples->count);
+    json_number(json, "stacks_filtered", samples->filtered_count);
     json_number(json, "stacks_cut", samples->cut);
     json_number(json, "calls_folded", samples->folded);
 }

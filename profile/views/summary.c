@@ -44,7 +44,7 @@ static void write_stack_calls(const struct samples *samples, const struct displa
 }
 
 bool summary_write(const struct samples *samples, const struct display *display,
-                   const struct amount *total, FILE *out)
+                   const struct amount *whole, FILE *out)
 {
     struct large_stack stacks[STACKS_SHOWN];
     size_t count = large_stacks_find(samples, display, STACKS_SHOWN, stacks);
@@ -57,7 +57,7 @@ bool summary_write(const struct samples *samples, const struct display *display,
     for (size_t i = 0; i < count; i++) {
         const struct large_stack *stack = &stacks[i];
         amount_columns_write(samples, display,
-                             &(struct amount_columns){&stack->amount, &stack->objects, total,
+                             &(struct amount_columns){&stack->amount, &stack->objects, whole,
                                                       stack->error, stack->within},
                              out);
         write_stack_calls(samples, display, &samples->list[stack->sample], out);

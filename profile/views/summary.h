@@ -7,8 +7,8 @@
 
 /*
  * Writes the three largest stacks, each with its most telling calls; nothing if
- * there are none. total: of all samples. False: out of memory; errors of out are
+ * there are none. whole: what the shares are of. False: out of memory; errors of out are
  * the caller's to check.
  */
 bool summary_write(const struct samples *samples, const struct display *display,
-                   const struct amount *total, FILE *out);
+                   const struct amount *whole, FILE *out);

@@ -166,7 +166,7 @@ bool top_make(struct top *top, const struct samples *samples, const struct displ
     return top_make_by(top, samples, display, display->lines ? KEY_LINE : KEY_FUNCTION);
 }
 
-/* Returns the amount that percentages refer to: for a comparison, the base. */
+/* Returns the amount that decides what is too small to show: for a comparison, the base. */
 static double whole_of(const struct samples *samples, const struct top *top)
 {
     return (double)(samples->compares && top->total.base ? top->total.base : top->total.now);
@@ -190,12 +190,30 @@ static const char *kind_text(const struct display *display)
     return is_total(display) ? "allocated" : "in use";
 }
 
-/* Formats the growth of a number of objects: "+125", "0". */
+/* Formats the growth of a number of objects: "+125", "-". */
 static const char *signed_count(const struct amount *objects, char out[DISPLAY_NUMBER_SIZE])
 {
     int64_t growth = amount_growth(objects);
 
+    if (!growth)
+        return "-";
     snprintf(out, DISPLAY_NUMBER_SIZE, growth > 0 ? "+%lld" : "%lld", (long long)growth);
+    return out;
+}
+
+const char *top_filtered_text(const struct samples *samples, const struct display *display,
+                              char out[TOP_FILTERED_SIZE])
+{
+    struct amount shown = samples_total(samples, display->value),
+                  whole = samples_whole(samples, display->value);
+    char text[DISPLAY_NUMBER_SIZE];
+
+    out[0] = '\0';
+    if (samples->filtered_count)
+        snprintf(out, TOP_FILTERED_SIZE, "filtered: %.1f%% of %s, %zu stack%s left out",
+                 display_percent((double)shown.now, (double)whole.now),
+                 display_number(display, (double)whole.now, text), samples->filtered_count,
+                 samples->filtered_count == 1 ? "" : "s");
     return out;
 }
 
@@ -203,7 +221,7 @@ void top_head_write(const struct samples *samples, const struct display *display
                     const struct amount *total, const struct amount *objects, FILE *out)
 {
     char now[DISPLAY_NUMBER_SIZE], error[DISPLAY_NUMBER_SIZE], period[DISPLAY_NUMBER_SIZE],
-        base[DISPLAY_NUMBER_SIZE], growth[DISPLAY_CHANGE_SIZE];
+        base[DISPLAY_NUMBER_SIZE], growth[DISPLAY_CHANGE_SIZE], filtered[TOP_FILTERED_SIZE];
 
     if (display->title) {
         text_write_clean(out, display->title, "");
@@ -213,14 +231,19 @@ void top_head_write(const struct samples *samples, const struct display *display
     display_number(display, samples_error(samples, total), error);
     units_bytes((double)samples->period, period);
     if (samples->compares)
-        fprintf(out, "%s: %s, before %s, growth %s\n", kind_text(display), now,
+        fprintf(out, "%s: %s, before %s, %s%s\n", kind_text(display), now,
                 display_number(display, (double)total->base, base),
-                display_change(display, (double)amount_growth(total), growth));
+                amount_growth(total) ? "growth " : "no growth",
+                amount_growth(total) ? display_change(display, (double)amount_growth(total), growth)
+                                     : "");
     else
         fprintf(out, "%s: %s%s%lld object%s, %zu stack%s\n", kind_text(display),
                 display_is_bytes(display) ? now : "", display_is_bytes(display) ? " in " : "",
                 (long long)objects->now, objects->now == 1 ? "" : "s", samples->count,
                 samples->count == 1 ? "" : "s");
+    if (samples->filtered_count)
+        fprintf(out, "%s%s\n", top_filtered_text(samples, display, filtered),
+                samples->compares || !samples->count ? "" : "; shares are of the whole");
     if (samples->period > 1)
         fprintf(out, "estimated from samples, one in %s; error of the %s about %s\n", period,
                 samples->compares ? "growth" : "sum", error);
@@ -268,6 +291,15 @@ static void write_table_row(const struct samples *samples, const struct display 
     write_row_name(samples, display, row, out);
 }
 
+/* Formats a growth; one of nothing is no number to read. */
+static const char *change_text(const struct display *display, const struct amount *amount,
+                               char out[DISPLAY_CHANGE_SIZE])
+{
+    if (!amount_growth(amount))
+        return strcpy(out, "-");
+    return display_change(display, (double)amount_growth(amount), out);
+}
+
 /*
  * A growth that the sampling alone may have caused is grey, and marked for
  * output without colors.
@@ -280,8 +312,8 @@ static void write_growth_row(const struct samples *samples, const struct display
 
     if (row->within && display->colors)
         fputs("\033[2m", out);
-    display_change(display, (double)amount_growth(&row->flat), flat);
-    display_change(display, (double)amount_growth(&row->whole), cum);
+    change_text(display, &row->flat, flat);
+    change_text(display, &row->whole, cum);
     display_number(display, samples_error(samples, &row->whole), error);
     if (is_narrow(display))
         fprintf(out, "%10s %10s %10s %9s %c ", flat, cum, error, signed_count(&row->objects, count),
@@ -296,10 +328,26 @@ static void write_growth_row(const struct samples *samples, const struct display
         fputs("\033[0m", out);
 }
 
+/* Writes what the functions that have no row allocated themselves: nothing large hides in them. */
+static void write_unlisted(const struct samples *samples, const struct display *display,
+                           const struct amount *rest, double whole, double most, FILE *out)
+{
+    char text[DISPLAY_CHANGE_SIZE];
+
+    if (samples->compares)
+        fprintf(out, ": growth %s", display_change(display, (double)amount_growth(rest), text));
+    else
+        fprintf(out, ": %s (%.1f%%)", display_number(display, (double)rest->now, text),
+                display_percent((double)rest->now, whole));
+    if (most > 0)
+        fprintf(out, ", each at most %s", display_number(display, most, text));
+}
+
 static void write_rows(const struct samples *samples, const struct display *display,
                        const struct top *top, FILE *out)
 {
-    double whole = whole_of(samples, top), sum = 0;
+    double whole = (double)samples_whole(samples, display->value).now, sum = 0, most = 0;
+    struct amount rest = {0};
     size_t shown = 0, left_out = 0;
 
     for (size_t i = 0; i < top->count; i++) {
@@ -307,6 +355,8 @@ static void write_rows(const struct samples *samples, const struct display *disp
         if (!top_shows(top, samples, display, &row->whole) ||
             (display->rows && shown == display->rows)) {
             left_out += amount_growth(&row->whole) != 0;
+            amount_add(&rest, &row->flat);
+            most = fmax(most, (double)magnitude(amount_growth(&row->flat)));
             continue;
         }
         shown++;
@@ -316,9 +366,13 @@ static void write_rows(const struct samples *samples, const struct display *disp
         else
             write_table_row(samples, display, row, sum, whole, out);
     }
-    if (left_out)
-        fprintf(out, "and %zu more %s%s (--rows 0 shows all)\n", left_out,
-                display->lines ? "line" : "function", left_out == 1 ? "" : "s");
+    if (left_out) {
+        fprintf(out, "and %zu more %s%s", left_out, display->lines ? "line" : "function",
+                left_out == 1 ? "" : "s");
+        if (most > 0)
+            write_unlisted(samples, display, &rest, whole, left_out > 1 ? most : 0, out);
+        fputs(" (--rows 0 shows all)\n", out);
+    }
     if (samples->folded && shown)
         fputs("memory of library calls counts as their caller's: --no-fold shows them\n", out);
 }
@@ -360,13 +414,15 @@ static bool top_has_changed(const struct top *top)
 
 bool top_write(const struct samples *samples, const struct display *display, FILE *out)
 {
+    struct amount whole;
     struct top top;
     bool good;
 
     if (!top_make(&top, samples, display))
         return false;
     top_head_write(samples, display, &top.total, &top.objects, out);
-    good = summary_write(samples, display, &top.total, out);
+    whole = samples_whole(samples, display->value);
+    good = summary_write(samples, display, &whole, out);
     if (top_has_rows(&top, samples, display))
         write_headings(samples, display, out);
     else if (samples->compares && !top_has_changed(&top))

@@ -43,5 +43,9 @@ bool top_shows(const struct top *top, const struct samples *samples, const struc
 void top_head_write(const struct samples *samples, const struct display *display,
                     const struct amount *total, const struct amount *objects, FILE *out);
 
+enum { TOP_FILTERED_SIZE = 96 };
+/* Formats which part of the whole profile a filter leaves; "": all of it. Returns out. */
+const char *top_filtered_text(const struct samples *samples, const struct display *display,
+                              char out[TOP_FILTERED_SIZE]);
 /* Writes the table as text. False: out of memory; errors of out are the caller's to check. */
 bool top_write(const struct samples *samples, const struct display *display, FILE *out);

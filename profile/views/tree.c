@@ -22,6 +22,7 @@ struct writer {
     const struct samples *samples;
     const struct display *display;
     const struct call_tree *tree;
+    struct amount whole;  /* of the profile */
     struct level *levels; /* from the root's children to the present ones */
     size_t count, capacity;
     struct call_node untold; /* what is too small even to be named where it is */
@@ -44,9 +45,9 @@ static bool is_within(const struct writer *writer, const struct amount *amount)
 /* Writes the columns before the tree. */
 static void write_amounts(const struct writer *writer, const struct call_node *node)
 {
-    const struct amount_columns columns = {
-        &node->amount, &node->objects, &writer->tree->nodes[0].amount,
-        samples_error(writer->samples, &node->amount), is_within(writer, &node->amount)};
+    const struct amount_columns columns = {&node->amount, &node->objects, &writer->whole,
+                                           samples_error(writer->samples, &node->amount),
+                                           is_within(writer, &node->amount)};
 
     amount_columns_write(writer->samples, writer->display, &columns, writer->out);
 }
@@ -94,27 +95,6 @@ static bool is_own(const struct writer *writer, const struct call_node *node)
     return call_node_is_call(node) && function_of(writer, node)->kind == CODE_OWN;
 }
 
-/*
- * Returns the child that continues the line of a node: the only one, apart from
- * what is too small to be a call of its own. NULL: there are several, or none.
- */
-static const struct call_node *only_child(const struct writer *writer, const struct call_node *node)
-{
-    const struct call_node *nodes = writer->tree->nodes, *only = NULL;
-    double rest = 0;
-
-    for (uint32_t i = 0; i < node->count; i++) {
-        const struct call_node *child = &nodes[node->first + i];
-        if (!call_node_is_call(child))
-            rest += child->weight;
-        else if (only)
-            return NULL;
-        else
-            only = child;
-    }
-    return rest == 0 || rest < writer->tree->least ? only : NULL;
-}
-
 /* Adds the small parts of a node to those that are summed up at the end. */
 static void note_untold(struct writer *writer, const struct call_node *node)
 {
@@ -122,6 +102,9 @@ static void note_untold(struct writer *writer, const struct call_node *node)
         const struct call_node *child = &writer->tree->nodes[node->first + i];
         if (call_node_is_call(child))
             continue;
+        writer->untold.largest =
+            fmax(writer->untold.largest,
+                 child->function == CALL_SMALLER ? child->largest : child->weight);
         writer->untold.calls += child->function == CALL_SMALLER ? child->calls : 1;
         amount_add(&writer->untold.amount, &child->amount);
         amount_add(&writer->untold.objects, &child->objects);
@@ -152,6 +135,16 @@ static void end_line(const struct writer *writer, const struct call_node *node)
     fputs(node->cut ? " ..\n" : "\n", writer->out);
 }
 
+/* Writes how large the calls of a sum are, so that nothing large hides in it. */
+static void write_largest(const struct writer *writer, const struct call_node *node)
+{
+    char text[DISPLAY_NUMBER_SIZE];
+
+    if (node->calls > 1)
+        fprintf(writer->out, ", each at most %s",
+                display_number(writer->display, node->largest, text));
+}
+
 /* Writes a part of a call that is not a call below it. The first of its siblings is not smaller. */
 static void write_part(const struct writer *writer, const struct call_node *node)
 {
@@ -164,6 +157,8 @@ static void write_part(const struct writer *writer, const struct call_node *node
     else
         fprintf(writer->out, "%u %s call%s", node->calls,
                 level->next - level->first > 1 ? "smaller" : "more", node->calls == 1 ? "" : "s");
+    if (node->function == CALL_SMALLER)
+        write_largest(writer, node);
     write_style(writer, "\033[0m");
     fputc('\n', writer->out);
 }
@@ -199,7 +194,7 @@ static uint32_t find_run(const struct writer *writer, const struct call_node *no
     const struct call_node *next;
     uint32_t calls = 1;
 
-    while (next = only_child(writer, node), may_share(writer, node, next)) {
+    while (next = call_tree_only_child(writer->tree, node), may_share(writer, node, next)) {
         node = next;
         calls++;
     }
@@ -221,7 +216,7 @@ static bool run_fits(const struct writer *writer, const struct call_node *node,
     size_t width = call_width(writer, node);
 
     for (; node != last && width <= limit; width += ARROW_WIDTH + call_width(writer, node))
-        node = only_child(writer, node);
+        node = call_tree_only_child(writer->tree, node);
     return width <= limit;
 }
 
@@ -237,7 +232,7 @@ static void write_run(struct writer *writer, const struct call_node *node, const
 {
     for (uint32_t i = 1; i < run->calls; i++) {
         note_untold(writer, node);
-        node = only_child(writer, node);
+        node = call_tree_only_child(writer->tree, node);
         if (i == run->left_out)
             fprintf(writer->out, " > %u more", run->left_out);
         if (i <= run->left_out)
@@ -297,7 +292,7 @@ static bool write_trunk(struct writer *writer, const struct call_node *node)
     do {
         node = write_tree_line(writer, next, above);
         above = node;
-        next = only_child(writer, node);
+        next = call_tree_only_child(writer->tree, node);
         if (next)
             note_untold(writer, node);
     } while (next);
@@ -341,14 +336,20 @@ static void write_untold(const struct writer *writer)
     if (!writer->untold.calls)
         return;
     write_amounts(writer, &writer->untold);
-    fprintf(writer->out, "in %u smaller call%s of the lines above (--rows 0 shows all)\n",
-            writer->untold.calls, writer->untold.calls == 1 ? "" : "s");
+    fprintf(writer->out, "in %u smaller call%s of the lines above", writer->untold.calls,
+            writer->untold.calls == 1 ? "" : "s");
+    write_largest(writer, &writer->untold);
+    fputs(" (--rows 0 shows all)\n", writer->out);
 }
 
 bool tree_write(const struct samples *samples, const struct display *display, FILE *out)
 {
     struct call_tree tree;
-    struct writer writer = {.samples = samples, .display = display, .tree = &tree, .out = out};
+    struct writer writer = {.samples = samples,
+                            .display = display,
+                            .tree = &tree,
+                            .whole = samples_whole(samples, display->value),
+                            .out = out};
     bool good = call_tree_make(&tree, samples, display);
 
     if (good) {
