@@ -46,6 +46,13 @@ uint64_t trends_window(const struct trends *trends)
     return trends->rounds ? trends_now(trends)->time - at(trends, 0)->time : 0;
 }
 
+size_t trends_values(const struct trends *trends, enum gauge gauge, uint64_t out[TRENDS_HISTORY])
+{
+    for (uint64_t i = 0; i < count_of(trends); i++)
+        out[i] = at(trends, i)->known[gauge] ? at(trends, i)->bytes[gauge] : 0;
+    return count_of(trends);
+}
+
 bool trends_has_rate(const struct trends *trends, enum gauge gauge)
 {
     for (uint64_t i = 0; i < count_of(trends); i++)

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 /* The most important first. */
@@ -48,6 +49,11 @@ double trends_rate(const struct trends *trends, enum gauge gauge);
  * hundredth), or of 64 KiB, is steady.
  */
 enum direction trends_direction(const struct trends *trends, enum gauge gauge);
+
+/*
+ * Lists the values of a gauge, the oldest first; 0: not known then. Returns their number.
+ */
+size_t trends_values(const struct trends *trends, enum gauge gauge, uint64_t out[TRENDS_HISTORY]);
 
 /* "allocated" */
 const char *gauge_name(enum gauge gauge);

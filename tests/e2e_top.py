@@ -25,7 +25,7 @@ SITES = os.path.join(lib.VICTIMS, "sites")
 SMALL = 64000  # bytes of one keep_small
 MANY = 8000  # stacks: a profile of 2 MB, which takes more than a millisecond on any machine
 ENTER, LEAVE = "\033[?1049h", "\033[?1049l"
-LIMIT = 120  # seconds until a condition must be true
+LIMIT = 12  # seconds until a condition must be true
 OFTEN = ("--call", "-d", "100ms", "--share", "100")  # also on a busy machine, where calls are long
 
 
@@ -670,6 +670,133 @@ class OnTerminal(TestCase):
         terminal.write("q")
         self.assertEqual(terminal.end(), lib.OK)
         self.assert_left_alone(process)
+
+    def shown(self, terminal, pattern):
+        """Waits until the newest picture matches, and returns it."""
+        terminal.wait(lambda: re.search(pattern, "\n".join(terminal.frames()[-1])))
+        return "\n".join(terminal.frames()[-1])
+
+    def test_sparkline(self):
+        """The RSS of the last refreshes is a row of bars, the newest last."""
+        process = self.sites()
+        terminal = self.terminal(process, "-d", "100ms")
+        bars = r"RSS, [\d.]+ m?s: ([^\s\033]{5,16})"
+        self.shown(terminal, bars)
+        for _ in range(64):
+            self.grow(process)
+        terminal.wait(lambda: any(self.rises(found) for found in re.findall(bars, terminal.text)))
+        terminal.write("q")
+        self.assertEqual(terminal.end(), lib.OK)
+
+    def rises(self, bars):
+        return bars[0] != bars[-1]
+
+    def selected(self, terminal, pattern):
+        """Waits until the selected row, which only its colors show, matches."""
+
+        def row():
+            last = terminal.text.split("\033[H")[-1]
+            rows = re.findall(r"\033\[7m([^\033]*%[^\033]*)", last)
+            return "\033[J" in last and len(rows) == 1 and re.search(pattern, rows[0])
+
+        terminal.wait(row)
+        return "\n".join(terminal.frames()[-1])
+
+    def test_enter_opens_a_stack(self):
+        process = self.sites()
+        terminal = Terminal(self, 100, 24, "-d", "1h", process.pid)
+        table = self.selected(terminal, "keep_large")
+        others = re.findall(r"(?m)%.*  (\w+)", table)
+        terminal.write("\n")
+        stack = self.shown(terminal, r"one stack|the largest of \d+ stacks")
+        self.assertRegex(stack, r"(?m)^  keep_large \(sites\.c:\d+\)$")
+        self.assertRegex(stack, r"(?m)^  main \(sites\.c:\d+\)$")
+        self.assertRegex(stack, r"(?m)^640 KiB \([\d.]+%\) in \d+ objects")
+        self.assertNotIn("SIZE", stack)
+        self.assertIn("Esc", terminal.frames()[-1][-1])
+        for key in ("\033", "q", "\n"):  # each goes back, and ends nothing
+            terminal.write(key)
+            self.selected(terminal, "keep_large")
+            terminal.write("\n")
+            self.shown(terminal, r"one stack|the largest of \d+ stacks")
+        terminal.write("\033")
+        self.shown(terminal, r"SIZE")
+        terminal.write("j")
+        self.selected(terminal, "^(?!.*keep_large)")
+        terminal.write("\n")
+        second = self.shown(terminal, r"one stack|the largest of \d+ stacks")
+        self.assertNotIn("  keep_large (", second)
+        self.assertTrue(any(name in second for name in others), (others, second))
+        for columns, lines in ((40, 10), (20, 4), (100, 24)):
+            terminal.text = ENTER + "\033[?25l"
+            terminal.resize(columns, lines)
+            terminal.wait(lambda: terminal.frames())
+            self.assert_fits(terminal.frames()[-1], columns, lines)
+        terminal.write("r")  # the open stack follows the refreshes
+        self.shown(terminal, r"no growth over|over \d")
+        terminal.write("\x03")
+        self.assertEqual(terminal.end(), lib.OK)
+        self.assertIn("keep_large", terminal.text.rpartition(LEAVE)[2])
+        self.assert_left_alone(process)
+
+    def is_active(self, process):
+        return "true" in lib.run_tool("mallctl", process.pid, "prof.active").text
+
+    def test_p_switches_profiling(self):
+        process = self.sites()
+        terminal = self.terminal(process, "-d", "1h")
+        terminal.write("p")
+        self.shown(terminal, r"profiling: on -> off, read back \(one byte written, no thread")
+        self.assertFalse(self.is_active(process))
+        self.shown(terminal, r"profiling is not active")
+        terminal.write("p")
+        self.shown(terminal, r"profiling: off -> on, read back .*threads:\s\d+ of \d+ sample")
+        self.assertTrue(self.is_active(process))
+        terminal.write("q")
+        self.assertEqual(terminal.end(), lib.OK)
+        self.assertNotIn("is left", terminal.text.rpartition(LEAVE)[2])  # as it was found
+        self.assert_left_alone(process)
+
+    def test_p_says_what_it_leaves(self):
+        process = self.sites("prof:true,prof_active:false,lg_prof_sample:0")
+        for words, how in (((), "one byte written"), (("--call",), "by a call, one thread stopped")):
+            with self.subTest(words):
+                terminal = self.terminal(process, "-d", "1h", *words)
+                terminal.write("p")
+                self.shown(terminal, r"profiling: (on -> off|off -> on), read back \(" + how)
+                active = self.is_active(process)
+                terminal.write("q")
+                self.assertEqual(terminal.end(), lib.OK)
+                said = "profiling is left %s, as the key p has set it; to undo that: jeattach %s %d"
+                said %= (("on", "off") if active else ("off", "on")) + (process.pid,)
+                self.assertIn(said, terminal.text.rpartition(LEAVE)[2])
+                self.assertEqual(self.is_active(process), active)
+        self.assertFalse(active)
+        self.assert_left_alone(process)
+
+    def test_p_without_profiling(self):
+        process = self.sites("prof:false")
+        terminal = self.terminal(process, "-d", "1h")
+        terminal.write("p")
+        self.shown(terminal, r"profiling cannot be switched on: profiling was not enabled at start")
+        terminal.write("q")
+        self.assertEqual(terminal.end(), lib.OK)
+        self.assertNotIn("is left", terminal.text)
+        self.assert_left_alone(process)
+
+    def test_killed_while_p_is_pressed(self):
+        """The target has one of the two states, and is unharmed."""
+        process = self.sites()
+        for i in range(12):
+            terminal = self.terminal(process, "-d", "1h", *(("--call",) if i % 2 else ()))
+            terminal.write("p")
+            time.sleep(random.uniform(0, 0.02))
+            terminal.tool.kill()
+            terminal.tool.wait()
+            self.assert_left_alone(process)
+            self.assertIn(self.is_active(process), (True, False))
+        self.assertEqual(lib.run_tool("on", process.pid).code, lib.OK)
+        self.assertTrue(self.is_active(process))
 
     def test_ctrl_c_at_any_moment(self):
         process = self.sites()

@@ -2,7 +2,9 @@
 #pragma once
 
 enum key {
-    KEY_NONE = 0, /* a sequence is not complete, or is of no key below */
+    KEY_NONE = 0,     /* a sequence is not complete, or is of no key below */
+    KEY_ENTER = '\n', /* a terminal makes it of Return */
+    KEY_ESCAPE = 033,
     KEY_UP = 256, /* up to 255: the byte itself */
     KEY_DOWN,
     KEY_PAGE_UP,

@@ -14,7 +14,7 @@
 #define ENTER "\033[?1049h\033[?25l\033[H\033[2J"
 #define LEAVE "\033[0m\033[?25h\033[?1049l"
 
-enum { COLUMNS_MIN = 20, LINES_MIN = 4 };
+enum { COLUMNS_MIN = 20, LINES_MIN = 4, ESCAPE_MS = 50 };
 
 /* Global for the signal handler, which restores the terminal without access to the screen. */
 static struct {
@@ -195,6 +195,14 @@ static enum screen_event read_signals(struct screen *screen)
     return SCREEN_RESIZED;
 }
 
+/* The sequence of a key comes at once; the key Escape alone sends no more. */
+static bool is_escape_alone(const struct screen *screen)
+{
+    struct pollfd more = {STDIN_FILENO, POLLIN, 0};
+
+    return screen->decoder.state == KEYS_ESCAPE && poll(&more, 1, ESCAPE_MS) == 0;
+}
+
 /* Reading a closed terminal returns end of file, forever. */
 static enum screen_event read_key(struct screen *screen)
 {
@@ -203,6 +211,10 @@ static enum screen_event read_key(struct screen *screen)
     if (read(STDIN_FILENO, &byte, 1) != 1)
         return SCREEN_INTERRUPTED;
     screen->key = keys_take(&screen->decoder, byte);
+    if (is_escape_alone(screen)) {
+        screen->decoder = (struct keys){0};
+        screen->key = KEY_ESCAPE;
+    }
     return SCREEN_KEY;
 }
 

@@ -1,6 +1,7 @@
 #include "cli/output/top_view.h"
 #include "base/units.h"
 #include "cli/output/columns.h"
+#include "cli/output/sparkline.h"
 #include "cli/output/usage.h"
 #include "profile/names/short_name.h"
 
@@ -26,10 +27,20 @@ enum {
 
 /* The keys, for narrower and narrower terminals. */
 static const char *const key_lines[] = {
-    "q quits  r refreshes now  s sorts  arrows, j, k, PgUp, PgDn, g, G scroll",
-    "q quit  r refresh now  s sort  j k PgUp PgDn scroll",
-    "q quit  r refresh  s sort  j k scroll",
-    "q, r, s, j, k",
+    "q quits  r refreshes now  s sorts  p profiling on, off  arrows, j, k, PgUp, PgDn, g, G "
+    "select  Enter opens",
+    "q quits  r refreshes  s sorts  p profiling  j, k select  Enter opens",
+    "q quit  r refresh  s sort  p prof  Enter open",
+    "q, r, s, p, j, k, Enter",
+};
+
+/* The same while a stack is open. */
+static const char *const stack_key_lines[] = {
+    "Esc, q, Enter go back  r refreshes now  p profiling on, off  arrows, j, k, PgUp, PgDn, g, G "
+    "scroll",
+    "Esc, q, Enter back  r refresh  p profiling  j, k scroll",
+    "Esc back  r refresh  p prof  j k scroll",
+    "Esc, r, p, j, k",
 };
 
 struct layout {
@@ -278,6 +289,30 @@ static void write_gauges_age(struct layout *view)
     end_view_line(view, TOP_PLAIN);
 }
 
+/* The bars of the RSS, and the time that they cover. False: there are none yet. */
+static bool add_sparkline(struct layout *view, const struct trends *trends)
+{
+    uint64_t values[TRENDS_HISTORY];
+    size_t count = trends_values(trends, GAUGE_RSS, values);
+    char bars[SPARKLINE_TEXT], window[UNITS_TEXT];
+
+    if (!trends_has_rate(trends, GAUGE_RSS))
+        return false;
+    line_printf(&view->line, "RSS, %s: %s", units_duration(trends_window(trends), window),
+                sparkline(values, count, TRENDS_HISTORY, view->page->utf8, bars));
+    return true;
+}
+
+/* Where the gauges have two columns, the bars are in the second one. */
+static void write_sparkline(struct layout *view, bool two)
+{
+    if (two || is_low(view))
+        return;
+    begin_view_line(view);
+    if (add_sparkline(view, trends_of(view, GAUGE_RSS)))
+        end_view_line(view, TOP_PLAIN);
+}
+
 static void write_gauges(struct layout *view)
 {
     static const enum gauge left[] = {GAUGE_RSS, GAUGE_ALLOCATED, GAUGE_ACTIVE, GAUGE_RESIDENT},
@@ -293,9 +328,13 @@ static void write_gauges(struct layout *view)
         if (two && view->model->has_stats && i < ARRAY_LEN(right)) {
             line_fill(&view->line, CELL + 3);
             write_gauge(view, right[i]);
+        } else if (two && i == lines - 1) {
+            line_fill(&view->line, CELL + 3);
+            add_sparkline(view, trends_of(view, GAUGE_RSS));
         }
         end_view_line(view, TOP_PLAIN);
     }
+    write_sparkline(view, two);
     if (view->model->gauges)
         write_gauges_age(view);
     if (!view->model->has_stats && !view->model->reads && view->model->version[0]) {
@@ -381,6 +420,22 @@ static void write_calls(struct layout *view, const struct site *site)
     }
 }
 
+/* The marks of the table, in words. */
+static const char *trend_note(const struct trend *trend)
+{
+    switch (trend->verdict) {
+    case TREND_UNCLEAR:
+    case TREND_REPLACED:
+        return ", within the error";
+    case TREND_CANDIDATE:
+        return ", or another site of this size";
+    case TREND_STOPPED:
+        return ", has stopped";
+    default:
+        return "";
+    }
+}
+
 static void write_numbers(struct layout *view, const struct site *site)
 {
     const struct sites *sites = view->model->sites;
@@ -425,14 +480,14 @@ static void write_more_numbers(struct layout *view, const struct site *site)
     line_printf(&view->line, "%14s %9lld  ", grown, (long long)site->objects);
 }
 
-static void write_site(struct layout *view, const struct site *site)
+static void write_site(struct layout *view, const struct site *site, bool selected)
 {
     begin_view_line(view);
     write_numbers(view, site);
     if (view->columns >= WIDE)
         write_more_numbers(view, site);
     write_calls(view, site);
-    end_view_line(view, TOP_PLAIN);
+    end_view_line(view, selected ? TOP_SELECTED : TOP_PLAIN);
 }
 
 static void write_sites_head(struct layout *view)
@@ -472,8 +527,9 @@ static size_t scroll_to(const struct layout *view, size_t count, size_t rows)
 
     if (!scroll)
         return 0;
-    if (scroll->first > last)
-        scroll->first = last;
+    if (scroll->selected >= count)
+        scroll->selected = count ? count - 1 : 0;
+    scroll->first = scroll->selected < last ? scroll->selected : last;
     scroll->rows = rows;
     return scroll->first;
 }
@@ -492,14 +548,82 @@ static bool write_sites(struct layout *view)
     first = scroll_to(view, sites->count, rows);
     write_heading(view);
     for (size_t i = first; i < sites->count && i - first < rows; i++)
-        write_site(view, list[i]);
+        write_site(view, list[i], view->page->keys && i == view->page->scroll->selected);
     free(list);
     return true;
+}
+
+/* ---- one stack ---- */
+
+static void write_opened_numbers(struct layout *view, const struct site *site)
+{
+    const struct sites *sites = view->model->sites;
+    struct site_growth growth = sites_growth(sites, site);
+    double total = (double)sites->bytes.now, now = (double)site->now.bytes,
+           all = (double)site_growth_in_all(site);
+    struct line *line = begin_view_line(view);
+    char text[UNITS_TEXT], window[UNITS_TEXT];
+
+    line_printf(line, "%s (%.1f%%) in %lld objects", units_bytes(now, text),
+                total > 0 ? 100 * now / total : 0, (long long)site->objects);
+    if (sites_window(sites) && growth.bytes)
+        line_printf(line, "; %s over %s", rate_text(growth.per_second, false, text),
+                    units_duration(sites_window(sites), window));
+    else if (sites_window(sites))
+        line_printf(line, "; no growth over %s", units_duration(sites_window(sites), window));
+    if (growth.bytes)
+        line_add(line, trend_note(&growth.trend));
+    if (all != 0)
+        line_printf(line, "; %s in %s", units_change(all, text),
+                    units_duration(sites_time(sites), window));
+    end_view_line(view, TOP_BOLD);
+}
+
+static void write_opened_calls(struct layout *view)
+{
+    const char *text = view->page->stack->text;
+    struct top_scroll *scroll = view->page->scroll;
+    size_t count = 0, rows = count_rows(view), number = 0, last;
+
+    for (const char *at = text; *at; at++)
+        count += *at == '\n';
+    last = count > rows ? count - rows : 0;
+    scroll->selected = scroll->selected < last ? scroll->selected : last;
+    scroll->rows = rows;
+    for (; *text; text += strcspn(text, "\n") + 1, number++) {
+        if (number < scroll->selected || number >= scroll->selected + rows)
+            continue;
+        line_printf(begin_view_line(view), "  %.*s", (int)strcspn(text, "\n"), text);
+        end_view_line(view, TOP_PLAIN);
+    }
+}
+
+static void write_opened(struct layout *view)
+{
+    const struct top_stack *stack = view->page->stack;
+    const struct site *site = view->model->sites ? top_stack_site(stack, view->model->sites) : NULL;
+    char text[UNITS_TEXT];
+
+    if (!site || !stack->text) {
+        line_add(begin_view_line(view), "this site holds nothing any more");
+        end_view_line(view, TOP_BOLD);
+        return;
+    }
+    write_opened_numbers(view, site);
+    begin_view_line(view);
+    if (stack->stacks > 1)
+        line_printf(&view->line, "the largest of %zu stacks: %s in %lld objects", stack->stacks,
+                    units_bytes((double)stack->bytes, text), (long long)stack->objects);
+    else
+        line_add(&view->line, "one stack, innermost call first");
+    end_view_line(view, TOP_BAR);
+    write_opened_calls(view);
 }
 
 /* The last line of the terminal. */
 static void write_keys(struct layout *view)
 {
+    const char *const *lines = view->page->stack ? stack_key_lines : key_lines;
     size_t number = 0;
 
     view->reserved = 0;
@@ -507,9 +631,9 @@ static void write_keys(struct layout *view)
         begin_view_line(view);
         end_view_line(view, TOP_PLAIN);
     }
-    while (number + 1 < ARRAY_LEN(key_lines) && strlen(key_lines[number]) > view->columns)
+    while (number + 1 < ARRAY_LEN(key_lines) && strlen(lines[number]) > view->columns)
         number++;
-    line_add(begin_view_line(view), key_lines[number]);
+    line_add(begin_view_line(view), lines[number]);
     end_view_line(view, TOP_DIM);
 }
 
@@ -563,10 +687,14 @@ bool top_lay_out(const struct top_page *page, const struct top_size *size, top_l
         write_read(&view);
     else
         write_hold(&view);
+    if (page->status && *page->status)
+        write_wrapped(&view, page->status, TOP_BOLD);
     leave_empty(&view);
     write_gauges(&view);
     leave_empty(&view);
-    if (model->sites)
+    if (page->stack)
+        write_opened(&view);
+    else if (model->sites)
         good = write_sites(&view);
     else if (model->version[0])
         write_why(&view);

@@ -1,11 +1,12 @@
 /* Lays out the page of top as lines of text, for any terminal size. Uses only the page. */
 #pragma once
 
-#include "run/top_refresh.h"
+#include "run/top_stack.h"
 
 /* The rows that are shown: first is set before, and made valid by top_lay_out. */
 struct top_scroll {
-    size_t first, rows; /* sites: number of the first one, from 0; how many there is space for */
+    size_t first, rows; /* number of the first row, from 0; how many there is space for */
+    size_t selected;    /* of the sites: what Enter opens */
 };
 
 /* The model, and messages about it. */
@@ -18,6 +19,9 @@ struct top_page {
     bool keys;              /* keys are read: the last line lists them */
     const char *next_in;    /* until the next refresh: "3 s"; "": not known */
     struct top_scroll *scroll;
+    const struct top_stack *stack; /* instead of the sites; NULL: none is open */
+    const char *status;            /* what a key has done; NULL or "": nothing */
+    bool utf8;                     /* lines may have characters that are not ASCII */
 };
 
 struct top_size {
@@ -25,7 +29,7 @@ struct top_size {
     size_t rows;           /* maximum number of sites; 0: as many as fit */
 };
 
-enum top_style { TOP_PLAIN, TOP_BOLD, TOP_DIM, TOP_BAR };
+enum top_style { TOP_PLAIN, TOP_BOLD, TOP_DIM, TOP_BAR, TOP_SELECTED };
 
 /* Receives a line, without its newline; never wider than the terminal. */
 typedef void (*top_line)(void *ctx, enum top_style style, const char *text);

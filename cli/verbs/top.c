@@ -2,12 +2,16 @@
 #include "cli/faults.h"
 #include "cli/job.h"
 #include "cli/output/screen.h"
+#include "cli/output/sparkline.h"
+#include "cli/output/thread_view.h"
 #include "cli/output/top_json.h"
 #include "cli/presentation.h"
 #include "cli/verbs/verbs.h"
 #include "cli/words.h"
 #include "run/output.h"
-#include "run/top_refresh.h"
+#include "run/peers.h"
+#include "run/toggle.h"
+#include "run/top_stack.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -27,9 +31,13 @@ struct top {
     struct screen screen;
     struct top_page page;
     struct top_scroll scroll;
-    uint64_t next_at; /* CLOCK_MONOTONIC ns of the next refresh; 0: none */
-    char clock[16], next[512], missed[512], next_in[32];
-    bool quit, now; /* keys: the end, the next refresh */
+    struct top_stack stack; /* that Enter has opened */
+    size_t site;            /* that was selected before */
+    bool pressed;           /* p was, and prof.active was before it: */
+    bool former, active;    /* and is now */
+    uint64_t next_at;       /* CLOCK_MONOTONIC ns of the next refresh; 0: none */
+    char clock[16], next[512], missed[512], next_in[32], status[768];
+    bool quit, now, toggles; /* keys: the end, the next refresh, p */
 };
 
 /* ---- the page ---- */
@@ -81,8 +89,11 @@ static void explain_missed(struct top *top, const struct fault *fault)
 
 static void draw_line(void *ctx, enum top_style style, const char *text)
 {
-    static const char *const escapes[] = {
-        [TOP_PLAIN] = "", [TOP_BOLD] = "\033[1m", [TOP_DIM] = "\033[2m", [TOP_BAR] = "\033[7m"};
+    static const char *const escapes[] = {[TOP_PLAIN] = "",
+                                          [TOP_BOLD] = "\033[1m",
+                                          [TOP_DIM] = "\033[2m",
+                                          [TOP_BAR] = "\033[7m",
+                                          [TOP_SELECTED] = "\033[7m"};
 
     screen_line(ctx, escapes[style], text);
 }
@@ -175,6 +186,8 @@ static fault_code show_next(struct top *top, uint64_t begun, struct fault *fault
     if (top->options->once)
         top->refresh.model.interval = 0;
     explain_missed(top, fault);
+    if (!top_stack_take(&top->stack, &top->refresh))
+        return fault_set(fault, FAULT_INTERNAL, ENOMEM, "show", "a stack");
     top->job.verb = "continue to show process";
     explain(top);
     set_clock(top);
@@ -182,10 +195,10 @@ static fault_code show_next(struct top *top, uint64_t begun, struct fault *fault
     return draw(top, fault);
 }
 
-/* top_lay_out corrects a first row that is too high. */
+/* top_lay_out corrects a row that is too high. */
 static void scroll_by_key(struct top_scroll *scroll, int key)
 {
-    size_t page = scroll->rows > 1 ? scroll->rows - 1 : 1, *first = &scroll->first;
+    size_t page = scroll->rows > 1 ? scroll->rows - 1 : 1, *first = &scroll->selected;
 
     if (key == KEY_DOWN || key == 'j')
         *first += 1;
@@ -201,24 +214,135 @@ static void scroll_by_key(struct top_scroll *scroll, int key)
         *first = SIZE_MAX / 2;
 }
 
-static void take_key(struct top *top)
+static bool open_stack(struct top *top)
+{
+    const struct sites *sites = top->refresh.model.sites;
+    const struct site **list = sites ? sites_sorted(sites, top->page.order) : NULL;
+    bool good = !sites || list;
+
+    if (list && top->scroll.selected < sites->count) {
+        good = top_stack_open(&top->stack, list[top->scroll.selected]) &&
+               top_stack_take(&top->stack, &top->refresh);
+        top->page.stack = &top->stack;
+        top->site = top->scroll.selected;
+        top->scroll.selected = 0;
+    }
+    free(list);
+    return good;
+}
+
+static void close_stack(struct top *top)
+{
+    if (top->page.stack)
+        top->scroll.selected = top->site;
+    top->page.stack = NULL;
+    top_stack_close(&top->stack);
+}
+
+/* False: out of memory. */
+static bool take_key(struct top *top)
 {
     enum sites_order *order = &top->page.order;
 
     switch (top->screen.key) {
     case 'q':
-        top->quit = true;
+        top->quit = !top->page.stack;
+        close_stack(top);
+        break;
+    case KEY_ESCAPE:
+        close_stack(top);
+        break;
+    case KEY_ENTER:
+        if (!top->page.stack)
+            return open_stack(top);
+        close_stack(top);
+        break;
+    case 'p':
+        top->toggles = true;
         break;
     case 'r':
         top->now = true;
         break;
     case 's':
         *order = *order == SITES_BY_SIZE ? SITES_BY_GROWTH : SITES_BY_SIZE;
-        top->scroll.first = 0;
+        if (!top->page.stack)
+            top->scroll.selected = 0;
         break;
     default:
         scroll_by_key(&top->scroll, top->screen.key);
     }
+    return true;
+}
+
+/* ---- p: profiling on and off ---- */
+
+/* "profiling: off -> on, read back; 13 of 13 threads sample" */
+static void say_toggled(struct top *top, const struct toggle *toggle)
+{
+    const struct activation *activation = &toggle->activating.activation;
+    char threads[THREAD_COUNTS_TEXT], how[96] = "one byte written, no thread stopped";
+
+    if (!toggle->in_memory)
+        snprintf(how, sizeof how, "by a call, one thread stopped");
+    else if (activation->visited)
+        snprintf(how, sizeof how, "one byte written, %zu threads stopped once",
+                 activation->visited);
+    snprintf(top->status, sizeof top->status, "profiling: %s -> %s, read back (%s)%s%s%s",
+             toggle->former ? "on" : "off", toggle->now ? "on" : "off", how,
+             toggle->activated ? "; threads: " : "",
+             toggle->activated ? thread_counts_text(toggle->activating.counts, true,
+                                                    toggle->activating.unknown_why, threads)
+                               : "",
+             peers_sample(&top->refresh.attachment.target)
+                 ? "; another run of jeattach samples this process"
+                 : "");
+}
+
+static bool ends_top(fault_code rc)
+{
+    return rc == FAULT_GONE || rc == FAULT_EXECED || rc == FAULT_INTERRUPTED;
+}
+
+static fault_code press_p(struct top *top, struct fault *fault)
+{
+    const enum snapshot_profile state = top->refresh.snapshot.profile;
+    const struct subject subject = job_subject(&top->job);
+    struct toggle toggle = {0};
+    char cause[512];
+    fault_code rc;
+
+    top->toggles = false;
+    if (state == SNAPSHOT_ABSENT || state == SNAPSHOT_DISABLED) {
+        snprintf(top->status, sizeof top->status, "profiling cannot be switched on: %s",
+                 states[state].why);
+        return FAULT_NONE;
+    }
+    rc = toggle_prof(&top->refresh.attachment, state != SNAPSHOT_INACTIVE, &toggle, fault);
+    if (toggle.known && !top->pressed)
+        top->former = toggle.former;
+    if (toggle.known) {
+        top->pressed = true;
+        top->active = toggle.now;
+        say_toggled(top, &toggle);
+    }
+    if (rc != FAULT_NONE && !ends_top(rc))
+        snprintf(top->status, sizeof top->status, "%s: %s",
+                 !toggle.known ? "profiling was not switched"
+                 : toggle.now  ? "profiling is on, but not all threads may sample"
+                               : "profiling is off",
+                 message_cause(&subject, fault, cause, sizeof cause));
+    top->now = true;
+    return ends_top(rc) ? rc : FAULT_NONE;
+}
+
+/* The state stays as the user has set it: only then it is what the last page said. */
+static void tell_left(const struct top *top, fault_code rc)
+{
+    const int pid = (int)top->refresh.attachment.target.pid;
+
+    if (top->pressed && top->active != top->former && rc != FAULT_GONE && rc != FAULT_EXECED)
+        message("profiling is left %s, as the key p has set it; to undo that: jeattach %s %d",
+                top->active ? "on" : "off", top->active ? "off" : "on", pid);
 }
 
 /* What is due before the next refresh. */
@@ -258,12 +382,16 @@ static fault_code wait_for_next(struct top *top, struct fault *fault)
         case SCREEN_ENDED:
             return target_check(target, fault);
         case SCREEN_KEY:
-            take_key(top);
+            top->status[0] = '\0';
+            if (!take_key(top))
+                return fault_set(fault, FAULT_INTERNAL, ENOMEM, "show", "a stack");
+            if (top->toggles)
+                rc = press_p(top, fault);
             break;
         case SCREEN_RESIZED:
             break;
         }
-        if (top->screen.lines && !top->quit)
+        if (rc == FAULT_NONE && top->screen.lines && !top->quit)
             rc = draw(top, fault);
     }
     return rc;
@@ -299,7 +427,9 @@ static void leave_screen(struct top *top)
     screen_leave(&top->screen);
     if (!top->refresh.model.refreshes)
         return;
-    top->scroll.first = 0;
+    close_stack(top);
+    top->scroll.selected = 0;
+    top->status[0] = '\0';
     draw(top, &ignored);
 }
 
@@ -323,6 +453,7 @@ static fault_code perform_top(struct top *top, struct fault *fault)
     screen_open(&top->screen, !top->options->json && !top->options->once);
     rc = show_all(top, fault);
     leave_screen(top);
+    tell_left(top, rc);
     return judge_end(top, rc);
 }
 
@@ -369,9 +500,12 @@ static int top_main(const struct options *options, pid_t pid)
     top.page.model = &top.refresh.model;
     top.page.next_in = top.next_in;
     top.page.scroll = &top.scroll;
+    top.page.status = top.status;
+    top.page.utf8 = locale_is_utf8();
     if (rc == FAULT_NONE)
         rc = perform_top(&top, &fault);
     screen_close(&top.screen);
+    top_stack_close(&top.stack);
     top_refresh_free(&top.refresh);
     presentation_free(&top.presentation);
     return job_finish(&top.job, rc, &fault);
@@ -392,8 +526,10 @@ const struct verb verb_top = {
              "\n"
              "Without profiling, only the counts are shown, and what to do about it.\n",
     .notes = "On a terminal, q and Ctrl-C end it, r refreshes at once, s sorts by the other\n"
-             "column; the arrows, j, k, PgUp, PgDn, g and G scroll. The exit code is then 0,\n"
-             "or 130 before --count is reached. It is 3 if the process ends.\n",
+             "column; the arrows, j, k, PgUp, PgDn, g and G select a site, and Enter opens its\n"
+             "stack: Esc, q or Enter goes back. p switches profiling on or off, as the verbs\n"
+             "on and off do, and it stays so at the end. The exit code is then 0, or 130\n"
+             "before --count is reached. It is 3 if the process ends.\n",
     .options =
         {
             {"count", NULL, "end after N refreshes"},
