@@ -47,7 +47,7 @@ static fault_code write_other(struct attachment *attachment, struct toggling *to
 }
 
 /* After a fault: what memory shows now, as a call may have failed behind the write. */
-static void look_again(struct attachment *attachment, struct toggle *result)
+static void see_state(struct attachment *attachment, struct toggle *result)
 {
     struct prof_state state;
 
@@ -69,7 +69,7 @@ static fault_code toggle_renewed(struct attachment *attachment, struct toggling 
     result->now = result->former;
     rc = write_other(attachment, toggling, fault);
     if (rc != FAULT_NONE) {
-        look_again(attachment, result);
+        see_state(attachment, result);
         return rc;
     }
     result->now = !result->former;
