@@ -27,8 +27,7 @@ enum {
 
 /* The keys, for narrower and narrower terminals. */
 static const char *const key_lines[] = {
-    "q quits  r refreshes now  s sorts  p profiling on, off  arrows, j, k, PgUp, PgDn, g, G "
-    "select  Enter opens",
+    "q quits  r refreshes now  s sorts  p profiling  arrows, j, k, PgUp, g, G select  Enter opens",
     "q quits  r refreshes  s sorts  p profiling  j, k select  Enter opens",
     "q quit  r refresh  s sort  p prof  Enter open",
     "q, r, s, p, j, k, Enter",
@@ -36,8 +35,7 @@ static const char *const key_lines[] = {
 
 /* The same while a stack is open. */
 static const char *const stack_key_lines[] = {
-    "Esc, q, Enter go back  r refreshes now  p profiling on, off  arrows, j, k, PgUp, PgDn, g, G "
-    "scroll",
+    "Esc, q, Enter go back  r refreshes now  p profiling  arrows, j, k, PgUp, g, G scroll",
     "Esc, q, Enter back  r refresh  p profiling  j, k scroll",
     "Esc back  r refresh  p prof  j k scroll",
     "Esc, r, p, j, k",
