@@ -29,7 +29,7 @@ import lib
 
 KIB, MIB = 1 << 10, 1 << 20
 # Libraries and the victim's own output use so much that the ledger does not have.
-OWN = 256 * KIB
+OWN = 512 * KIB
 RIGHT, UNCLEAR, WRONG = "right", "unclear", "wrong"
 NO_DECAY = "dirty_decay_ms:0,muzzy_decay_ms:0"
 PERIODS = (10, 12, 14, 17, 19)
