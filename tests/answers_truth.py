@@ -69,11 +69,12 @@ SCENES = {
 }
 # Phrases of a first line. One that an answer has before all others is the fact that it names.
 PHRASES = {
-    "between": r"between (?:its )?(?:objects|allocations)|in (?:its )?slabs|fragmentation",
+    "between": r"between (?:its )?(?:objects|allocations)|\bslabs\b|fragmentation",
     "free_pages": r"free pages",
     "outside": r"outside|shared memory|mapped|stacks?\b|not (?:of )?jemalloc|files?\b",
     "in_use": r"in use",
     "growth": r"grows|growing|grew|rose by",
+    "padding": r"behind large",
 }
 DOES_NOT_GROW = re.compile(r"(?:did|does|has) not (?:grow|change)|no growth|not growing|steady")
 
@@ -121,15 +122,27 @@ def ask(*words):
         return Told(result.code, {}, "not JSON: " + result.text[:200])
 
 
-def parts_of(told):
+def find_parts(told):
     """The object of a verb's JSON that has the parts of the RSS, wherever it is."""
     if isinstance(told, list):
         told = dict(enumerate(told))
     if not isinstance(told, dict):
         return None
-    if "in_use" in told and "between" in told:
+    if "in_use" in told and ("between" in told or "slabs" in told):
         return told
-    return next((found for found in map(parts_of, told.values()) if found), None)
+    return next((found for found in map(find_parts, told.values()) if found), None)
+
+
+def parts_of(told):
+    """The parts, with rss and absent. frag divides what is between objects."""
+    parts = find_parts(told)
+    if parts is None:
+        return None
+    parts = dict(parts)
+    if "slabs" in parts:
+        known = parts["slabs"] is not None and parts["padding"] is not None
+        parts["between"] = parts["slabs"] + parts["padding"] if known else None
+    return {name: parts.get(name, told.get(name)) for name in PARTS + ("absent", "rss")}
 
 
 def first_line(told):
@@ -147,8 +160,8 @@ def check_parts(verb, told):
     if parts is None:
         yield UNCLEAR, verb + " parts", "none"
         return
-    known = {name: parts[name] for name in PARTS if parts.get(name) is not None}
-    rss, absent = parts.get("rss", told.json.get("rss")), parts.get("absent") or 0
+    known = {name: parts[name] for name in PARTS if parts[name] is not None}
+    rss, absent = parts["rss"], parts["absent"] or 0
     outside = [name for name, n in known.items() if not 0 <= n <= (rss or 0) + absent]
     if rss is None:
         yield UNCLEAR, verb + " parts", "no rss"
@@ -177,7 +190,7 @@ def check_figures(verb, told, truth):
         "own_data": truth["resident"] - truth["active"] - truth["dirty"],
     }
     for name, n in wanted.items():
-        if parts.get(name) is None:
+        if parts[name] is None:
             yield UNCLEAR, "%s %s" % (verb, name), "not known"
         elif near(parts[name], n, OWN):
             yield RIGHT, "%s %s" % (verb, name), ""
@@ -193,8 +206,8 @@ def check_agreement(answers):
     for verb, parts in found.items():
         if verb == first:
             continue
-        differing = ["%s %s and %s" % (name, found[first].get(name), parts.get(name))
-                     for name in PARTS + ("absent",) if found[first].get(name) != parts.get(name)]
+        differing = ["%s %s and %s" % (name, found[first][name], parts[name])
+                     for name in PARTS + ("absent",) if found[first][name] != parts[name]]
         word = WRONG if differing else RIGHT
         yield word, "%s = %s" % (first, verb), "; ".join(differing)
 
@@ -221,7 +234,7 @@ def check_headline(verb, told, fact):
         yield RIGHT, verb + " headline", ""
     elif fact == "in_use" and not places:
         yield RIGHT, verb + " headline", "nothing to say"
-    elif "growth" in places and fact != "growth":
+    elif "growth" in places and fact != "growth" or first == "padding":
         yield WRONG, verb + " headline", line
     else:
         yield UNCLEAR, verb + " headline", line
@@ -330,9 +343,9 @@ def check_core(told, live, truth, scene_):
     if parts is None or before is None:
         yield UNCLEAR, "core parts", "none"
         return
-    differing = ["%s %s, was %s" % (name, parts.get(name), before.get(name))
+    differing = ["%s %s, was %s" % (name, parts[name], before[name])
                  for name in ("in_use", "sampling", "between", "free_pages")
-                 if parts.get(name) != before.get(name)]
+                 if parts[name] != before[name]]
     yield (WRONG if differing else RIGHT), "core parts", "; ".join(differing)
 
 
@@ -375,6 +388,7 @@ def checks_of(scene_, sampled, answers, truth):
     if scene_.sizes:
         yield from check_rows(answers["frag"], truth, scene_, sampled)
     if fact in ("between", "free_pages"):
+        yield from check_headline("frag", answers["frag"], fact)
         yield from check_amount("frag", answers["frag"], truth, fact)
 
 
