@@ -165,9 +165,12 @@ static const size_t one_size[] = {256}, four_sizes[] = {64, 320, 1024, 3072},
                     block_sizes[] = {80 * KIB, 160 * KIB, 448 * KIB, MIB}, cache_sizes[] = {2048},
                     worker_sizes[] = {192};
 
+static pthread_barrier_t all_filled;
+
 static void *work(void *bytes)
 {
     fill(worker_new, "worker_new", *(uint64_t *)bytes, worker_sizes, 1, KEPT, 1);
+    pthread_barrier_wait(&all_filled);
     return NULL;
 }
 
@@ -199,12 +202,14 @@ static void stacks(uint64_t bytes)
     fill(item_new, "item_new", bytes, one_size, 1, KEPT, STACKS);
 }
 
-/* All live at the same time, so that each has an arena as far as there are some. */
+/* None ends before all have filled, so that each has an arena as far as there are some. */
 static void ended(uint64_t bytes)
 {
     pthread_t threads[WORKERS];
     uint64_t part = bytes / WORKERS;
 
+    sums_of("worker_new");
+    pthread_barrier_init(&all_filled, NULL, WORKERS);
     for (int i = 0; i < WORKERS; i++)
         threads[i] = start_thread(work, &part, STACK);
     for (int i = 0; i < WORKERS; i++)
