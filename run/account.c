@@ -138,8 +138,8 @@ static fault_code read_process(struct account *account, const struct attachment 
     return target_usage(&attachment->target, &account->process, &account->rss_source, fault);
 }
 
-fault_code account_count(struct account *account, struct attachment *attachment,
-                         struct fault *fault)
+static fault_code count_now(struct account *account, struct attachment *attachment,
+                            struct fault *fault)
 {
     const struct reader_source source = attachment_source(attachment, NULL);
     fault_code rc;
@@ -160,10 +160,21 @@ fault_code account_count(struct account *account, struct attachment *attachment,
     return FAULT_NONE;
 }
 
+fault_code account_count(struct account *account, struct attachment *attachment,
+                         struct fault *fault)
+{
+    const struct reader_source source = attachment_source(attachment, NULL);
+    fault_code rc = count_now(account, attachment, fault);
+
+    if (rc == FAULT_NONE)
+        complete_aged(account, &source);
+    return rc;
+}
+
 fault_code account_read_records(struct account *account, struct attachment *attachment,
                                 struct fault *fault)
 {
-    fault_code rc = account_count(account, attachment, fault);
+    fault_code rc = count_now(account, attachment, fault);
 
     return rc == FAULT_NONE ? read_process(account, attachment, fault) : rc;
 }
@@ -172,7 +183,7 @@ fault_code account_read(struct account *account, struct attachment *attachment, 
 {
     const struct reader_source source = attachment_source(attachment, NULL);
     enum way way = attachment->target.record ? WAY_MEMORY : attachment->request.way;
-    fault_code rc = account_count(account, attachment, fault);
+    fault_code rc = count_now(account, attachment, fault);
 
     if (rc != FAULT_NONE)
         return rc;
@@ -224,18 +235,38 @@ static void set_jemalloc_parts(struct account_sum *sum, const struct account *ac
     set_part(sum, ACCOUNT_OWN, resident, amount_above(gauges->resident, kept + free_pages));
 }
 
+/* jemalloc's own data are in memory: base_alloc counts pages as resident when it hands them out. */
+static void set_present(struct account_sum *sum, const struct counted_present *present)
+{
+    sum->has_present = true;
+    sum->present[ACCOUNT_IN_USE] = present->in_use;
+    sum->present[ACCOUNT_SAMPLING] = present->sampling;
+    sum->present[ACCOUNT_BETWEEN] = present->between;
+    sum->present[ACCOUNT_PAGES] = present->free_pages;
+    sum->present[ACCOUNT_PINNED] = present->pinned;
+    sum->present[ACCOUNT_OWN] = sum->bytes[ACCOUNT_OWN];
+    for (size_t i = 0; i < ACCOUNT_OUTSIDE; i++)
+        if (sum->present[i] > sum->bytes[i])
+            sum->present[i] = sum->bytes[i];
+}
+
 /* The counts are not of the same instant, and pages that nobody has touched are in no RSS. */
 struct account_sum account_sum_up(const struct account *account)
 {
     const uint64_t rss = account->process.rss;
     struct account_sum sum = {.has_rss = account->has_process && account_is_whole(account)};
-    uint64_t jemalloc = 0;
+    uint64_t jemalloc = 0, present = 0;
 
     set_jemalloc_parts(&sum, account);
-    for (size_t i = 0; i < ACCOUNT_OUTSIDE; i++)
+    if (account->counted.present.known && sum.has_rss)
+        set_present(&sum, &account->counted.present);
+    for (size_t i = 0; i < ACCOUNT_OUTSIDE; i++) {
         jemalloc += sum.bytes[i];
-    set_part(&sum, ACCOUNT_OUTSIDE, sum.has_rss, amount_above(rss, jemalloc));
-    sum.absent = sum.has_rss ? amount_above(jemalloc, rss) : 0;
+        present += sum.has_present ? sum.present[i] : sum.bytes[i];
+    }
+    set_part(&sum, ACCOUNT_OUTSIDE, sum.has_rss, amount_above(rss, present));
+    sum.present[ACCOUNT_OUTSIDE] = sum.bytes[ACCOUNT_OUTSIDE];
     sum.whole = jemalloc + sum.bytes[ACCOUNT_OUTSIDE];
+    sum.absent = sum.has_rss ? amount_above(sum.whole, rss) : 0;
     return sum;
 }

@@ -47,6 +47,8 @@ enum account_part {
 struct account_sum {
     bool known[ACCOUNT_PARTS];
     uint64_t bytes[ACCOUNT_PARTS];
+    uint64_t present[ACCOUNT_PARTS]; /* of bytes: in memory, by the page tables; if has_present */
+    bool has_present;
     uint64_t absent; /* of these: counted by jemalloc but not in memory */
     uint64_t whole;  /* their sum: RSS + absent. Shares are of this, so from 0 to 100 % */
     bool has_rss;    /* false: absent and outside are not known, and whole is without them */
@@ -69,7 +71,10 @@ fault_code account_read_records(struct account *account, struct attachment *atta
 /* True if the parts that the RSS consists of are known, all of now. */
 bool account_is_whole(const struct account *account);
 
-/* The same without the kernel's counts, which may take it long: process and rss_source stay 0. */
+/*
+ * As account_read with WAY_MEMORY, but without the kernel's counts, which may take it long: process
+ * and rss_source stay 0.
+ */
 fault_code account_count(struct account *account, struct attachment *attachment,
                          struct fault *fault);
 

@@ -1,7 +1,6 @@
 #include "run/frag.h"
 #include "base/list.h"
 #include "base/util.h"
-#include "host/pagemap.h"
 #include "jemalloc/extents/live.h"
 #include "jemalloc/extents/totals.h"
 #include "jemalloc/tsd/arenas.h"
@@ -170,32 +169,12 @@ struct arena_frees {
     size_t count, capacity;
 };
 
-/* Ascending. */
-struct range_list {
-    struct extent *list;
-    size_t count, capacity;
-};
-
 struct slab_pass {
     const struct classes *classes;
-    struct range_list used; /* extents in use, from the first page on */
     struct slab_total slabs[CLASSES_MAX];
     struct arena_frees arenas;
     bool no_memory;
 };
-
-static bool add_page_range(struct range_list *ranges, const struct extent *extent)
-{
-    struct extent *added;
-
-    if (!LIST_GROW(ranges->list, ranges->capacity, ranges->count))
-        return false;
-    added = &ranges->list[ranges->count++];
-    *added = (struct extent){.start = extent->start - extent->start % MEMORY_PAGE,
-                             .bytes = extent->bytes,
-                             .arena = extent->arena};
-    return true;
-}
 
 static bool add_slab(void *ctx, const struct extent *extent)
 {
@@ -203,10 +182,6 @@ static bool add_slab(void *ctx, const struct extent *extent)
     struct slab_total *total = &pass->slabs[extent->class];
     struct arena_frees *arenas = &pass->arenas;
 
-    if (!add_page_range(&pass->used, extent)) {
-        pass->no_memory = true;
-        return false;
-    }
     if (!extent->slab || extent->arena >= TSD_ARENAS_MAX)
         return true;
     while (arenas->count <= extent->arena) {
@@ -296,75 +271,6 @@ static void sum_arenas(struct frag *frag, struct attachment *attachment,
         frag->left.bytes += of_all(arenas->list[i][most], share);
         frag->left.arenas += arenas->list[i][most] > 0;
     }
-}
-
-/* ---- free pages that are in memory ---- */
-
-static int compare_starts(const void *a, const void *b)
-{
-    const struct extent *x = a, *y = b;
-
-    return x->start < y->start ? -1 : x->start > y->start;
-}
-
-static bool add_any_range(void *ctx, const struct extent *extent)
-{
-    /* Blocks of jemalloc's own data have the last index (base.c, base_edata_init). */
-    return extent->arena >= TSD_ARENAS_MAX - 1 || add_page_range(ctx, extent);
-}
-
-struct page_sum {
-    uint64_t bytes;
-    unsigned page;
-};
-
-static bool add_free_resident(void *ctx, const struct pagemap_piece *piece)
-{
-    struct page_sum *sum = ctx;
-
-    for (size_t i = 0; i < PAGEMAP_WORDS; i++)
-        sum->bytes += (uint64_t)__builtin_popcountll(piece->resident[i]) * sum->page;
-    return true;
-}
-
-/*
- * jemalloc counts a free page also if nobody has ever touched it, as most pages of objects that
- * were sampled. Only pages in memory can be returned.
- */
-static bool count_free_resident(struct range_list *all, const struct range_list *used,
-                                struct attachment *attachment, uint64_t *bytes)
-{
-    struct pagemap map;
-    struct page_sum sum = {0};
-    bool good = pagemap_open(&map, attachment->target.proc, target_via(&attachment->target)) == 0;
-
-    sum.page = map.page;
-    if (all->count)
-        qsort(all->list, all->count, sizeof *all->list, compare_starts);
-    for (size_t i = 0; good && i < all->count; i++) {
-        const struct extent *range = &all->list[i];
-        if (i && range->start == all->list[i - 1].start)
-            continue;
-        if (used->count && bsearch(range, used->list, used->count, sizeof *range, compare_starts))
-            continue;
-        good = pagemap_visit(&map, range->start, range->start + range->bytes, add_free_resident,
-                             &sum) == 0;
-    }
-    pagemap_close(&map);
-    *bytes = sum.bytes;
-    return good;
-}
-
-static void find_free_resident(struct frag *frag, struct attachment *attachment,
-                               struct extents *extents, const struct slab_pass *pass)
-{
-    struct range_list all = {.list = NULL};
-    struct fault ignored;
-
-    frag->has_free =
-        extents_each_range(extents, LIVE_LIMIT, add_any_range, &all, &ignored) == FAULT_NONE &&
-        count_free_resident(&all, &pass->used, attachment, &frag->free_resident);
-    free(all.list);
 }
 
 /* ---- the stacks ---- */
@@ -490,8 +396,6 @@ static fault_code count_frag_records(struct frag *frag, struct attachment *attac
     attachment->reads = rc == FAULT_NONE;
     if (rc == FAULT_NONE) {
         sum_arenas(frag, attachment, &pass->arenas, out.share);
-        if (out.share >= 1)
-            find_free_resident(frag, attachment, live_extents(live), pass);
         for (size_t i = 0; i < look->sample_count; i++)
             if (look->samples[i].class < pass->classes->bins)
                 frag->behind_sampled += pass->classes->page;
@@ -499,10 +403,8 @@ static fault_code count_frag_records(struct frag *frag, struct attachment *attac
         frag->since_50 = frag->counted = true;
         rc = take_stacks(frag, attachment, live, look, fault);
     }
-    if (pass) {
+    if (pass)
         free(pass->arenas.list);
-        free(pass->used.list);
-    }
     free(pass);
     return rc;
 }

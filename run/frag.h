@@ -19,8 +19,6 @@ struct frag {
     uint64_t left_all;           /* bytes in such arenas, of all classes; 0 with bins */
     unsigned arenas;             /* that have free space in slabs; 0: unknown */
     uint64_t largest;            /* bytes in the one that has most */
-    bool has_free;               /* the next member is known */
-    uint64_t free_resident;      /* bytes of free extents that are in memory */
     uint64_t behind_sampled;     /* bytes: the page behind each small object that is sampled */
     bool counted;                /* classes are known */
     struct waste_class *classes; /* of all arenas */

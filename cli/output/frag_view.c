@@ -69,22 +69,22 @@ static uint64_t sum_of(uint64_t a, uint64_t b)
  * memory. The others are behind objects that are sampled, then in what these take beyond their
  * size, and then behind large objects. All regions of a slab have been in use.
  */
-static void take_off_absent(const struct frag *frag, struct parts *parts)
+static void take_off_absent(const struct frag *frag, const struct account_sum *sum,
+                            struct parts *parts)
 {
     const uint64_t pages = parts->bytes[PART_PAGES], padding = parts->bytes[PART_PADDING],
                    large = left_of(padding, frag->behind_sampled);
     uint64_t absent = parts->absent;
 
-    if (frag->has_free) {
-        parts->returned = pages < frag->free_resident ? pages : frag->free_resident;
-        absent = left_of(absent, pages - parts->returned);
-    } else {
-        parts->returned = pages < parts->resident ? pages : parts->resident;
+    if (sum->has_present) {
+        parts->pages = parts->returned = sum->present[ACCOUNT_PAGES];
+        parts->padding = left_of(sum->present[ACCOUNT_BETWEEN], parts->bytes[PART_SLABS]);
+        return;
     }
+    parts->returned = pages < parts->resident ? pages : parts->resident;
     absent = left_of(absent, padding - large + parts->bytes[PART_SAMPLING]);
     parts->padding = left_of(large, absent);
-    parts->pages =
-        frag->has_free ? parts->returned : left_of(parts->returned, left_of(absent, large));
+    parts->pages = left_of(parts->returned, left_of(absent, large));
 }
 
 /* The account is of another moment than the slabs: their part is at most the space between. */
@@ -119,9 +119,7 @@ static void make_parts(const struct frag_view *view, struct parts *parts)
         parts->bytes[PART_SLABS] = sum.bytes[ACCOUNT_BETWEEN];
     }
     parts->bytes[PART_PADDING] = left_of(sum.bytes[ACCOUNT_BETWEEN], parts->bytes[PART_SLABS]);
-    parts->returned =
-        parts->bytes[PART_PAGES] < parts->resident ? parts->bytes[PART_PAGES] : parts->resident;
-    take_off_absent(view->frag, parts);
+    take_off_absent(view->frag, &sum, parts);
     parts->waste = sum_of(sum_of(parts->bytes[PART_SLABS], parts->padding),
                           sum_of(parts->pages, parts->bytes[PART_PINNED]));
 }

@@ -387,6 +387,7 @@ static void read_account(struct explain *explain)
     explain->no_account.code = account_count(account, explain->attachment, &explain->no_account);
     account->process.rss = explain->resident.rss;
     account->process.swap = explain->resident.swap;
+    account->has_process = !explain->core;
     explain->sum = account_sum_up(account);
 }
 
@@ -450,8 +451,8 @@ uint64_t explain_part(const struct explain *explain, enum account_part part)
 
 /*
  * Pages that were never touched are in no RSS: sampled objects take whole extents and touch one
- * page (arena_prof_promote), and such extents are free pages later. What of a part is absent is
- * not known: it is taken from those parts first, so that nothing in memory is promised too much.
+ * page (arena_prof_promote), and such extents are free pages later. Where the page tables do not
+ * tell, what is absent is taken from those parts first: nothing in memory is promised too much.
  */
 static uint64_t resident_part(const struct explain *explain, enum account_part part)
 {
@@ -459,6 +460,8 @@ static uint64_t resident_part(const struct explain *explain, enum account_part p
                                               ACCOUNT_OWN,      ACCOUNT_PINNED, ACCOUNT_BETWEEN};
     uint64_t absent = explain_absent(explain);
 
+    if (explain->sum.has_present && explain_knows(explain, part))
+        return explain->sum.present[part];
     for (size_t i = 0; i < ARRAY_LEN(order); i++) {
         const uint64_t bytes = explain_part(explain, order[i]);
         const uint64_t less = bytes < absent ? bytes : absent;
