@@ -235,9 +235,13 @@ static void set_jemalloc_parts(struct account_sum *sum, const struct account *ac
     set_part(sum, ACCOUNT_OWN, resident, amount_above(gauges->resident, kept + free_pages));
 }
 
-/* jemalloc's own data are in memory: base_alloc counts pages as resident when it hands them out. */
-static void set_present(struct account_sum *sum, const struct counted_present *present)
+/* Own data count as resident when they are reserved: at most what else is anonymous is in memory.
+ */
+static void set_present(struct account_sum *sum, const struct counted_present *present,
+                        uint64_t anonymous)
 {
+    uint64_t others = 0;
+
     sum->has_present = true;
     sum->present[ACCOUNT_IN_USE] = present->in_use;
     sum->present[ACCOUNT_SAMPLING] = present->sampling;
@@ -245,9 +249,13 @@ static void set_present(struct account_sum *sum, const struct counted_present *p
     sum->present[ACCOUNT_PAGES] = present->free_pages;
     sum->present[ACCOUNT_PINNED] = present->pinned;
     sum->present[ACCOUNT_OWN] = sum->bytes[ACCOUNT_OWN];
-    for (size_t i = 0; i < ACCOUNT_OUTSIDE; i++)
+    for (size_t i = 0; i < ACCOUNT_OUTSIDE; i++) {
         if (sum->present[i] > sum->bytes[i])
             sum->present[i] = sum->bytes[i];
+        others += i == ACCOUNT_OWN ? 0 : sum->present[i];
+    }
+    if (anonymous && sum->present[ACCOUNT_OWN] > amount_above(anonymous, others))
+        sum->present[ACCOUNT_OWN] = amount_above(anonymous, others);
 }
 
 /* The counts are not of the same instant, and pages that nobody has touched are in no RSS. */
@@ -259,7 +267,7 @@ struct account_sum account_sum_up(const struct account *account)
 
     set_jemalloc_parts(&sum, account);
     if (account->counted.present.known && sum.has_rss)
-        set_present(&sum, &account->counted.present);
+        set_present(&sum, &account->counted.present, account->process.anonymous);
     for (size_t i = 0; i < ACCOUNT_OUTSIDE; i++) {
         jemalloc += sum.bytes[i];
         present += sum.has_present ? sum.present[i] : sum.bytes[i];

@@ -242,7 +242,7 @@ static const char *gauges_when(const struct gauges_reading *gauges, char *out, s
 
 static const char *const part_meanings[ACCOUNT_PARTS] = {
     [ACCOUNT_IN_USE] = "by the program",
-    [ACCOUNT_SAMPLING] = "what sampled objects take besides their own size",
+    [ACCOUNT_SAMPLING] = "what sampled objects take above their size",
     [ACCOUNT_BETWEEN] = "free space between objects",
     [ACCOUNT_PAGES] = "not yet returned to the kernel",
     [ACCOUNT_PINNED] = "free pages that extent hooks keep",

@@ -301,10 +301,9 @@ static bool add_sparkline(struct layout *view, const struct trends *trends)
     return true;
 }
 
-/* Where the gauges have two columns, the bars are in the second one. */
-static void write_sparkline(struct layout *view, bool two)
+static void write_sparkline(struct layout *view)
 {
-    if (two || is_low(view))
+    if (is_low(view))
         return;
     begin_view_line(view);
     if (add_sparkline(view, trends_of(view, GAUGE_RSS)))
@@ -326,13 +325,10 @@ static void write_gauges(struct layout *view)
         if (two && view->model->has_stats && i < ARRAY_LEN(right)) {
             line_fill(&view->line, CELL + 3);
             write_gauge(view, right[i]);
-        } else if (two && i == lines - 1) {
-            line_fill(&view->line, CELL + 3);
-            add_sparkline(view, trends_of(view, GAUGE_RSS));
         }
         end_view_line(view, TOP_PLAIN);
     }
-    write_sparkline(view, two);
+    write_sparkline(view);
     if (view->model->gauges)
         write_gauges_age(view);
     if (!view->model->has_stats && !view->model->reads && view->model->version[0]) {

@@ -27,34 +27,63 @@ enum { KERNEL_FIELDS = 4, FIELDS = ACCOUNT_PARTS + KERNEL_FIELDS + CTL_GAUGES + 
 
 /* ---- the fields ---- */
 
+static const struct usage_field part_fields[ACCOUNT_PARTS] = {
+    [ACCOUNT_IN_USE] = {.kind = FIELD_PART,
+                        .name = "in use",
+                        .member = "in_use",
+                        .metric = "in_use",
+                        .meaning = "by the program",
+                        .help = "In use by the program.",
+                        .wanted = true},
+    [ACCOUNT_SAMPLING] = {.kind = FIELD_PART,
+                          .name = "sampling",
+                          .member = "sampling",
+                          .metric = "sampling",
+                          .meaning = "what sampling adds: a sampled object takes pages of its own",
+                          .help = "What sampled objects take above their size class."},
+    [ACCOUNT_BETWEEN] = {.kind = FIELD_PART,
+                         .name = "between",
+                         .member = "between",
+                         .metric = "between",
+                         .meaning = "free space between objects, in pages that hold some",
+                         .help = "Free space between objects, in pages that hold some.",
+                         .wanted = true},
+    [ACCOUNT_PAGES] = {.kind = FIELD_PART,
+                       .name = "free pages",
+                       .member = "free_pages",
+                       .metric = "free_pages",
+                       .meaning = "free pages that are not yet returned to the kernel",
+                       .help = "Free pages that are not yet returned to the kernel.",
+                       .wanted = true},
+    [ACCOUNT_PINNED] = {.kind = FIELD_PART,
+                        .name = "pinned",
+                        .member = "pinned",
+                        .metric = "pinned",
+                        .meaning =
+                            "free pages that extent hooks have pinned: no purge returns them",
+                        .help = "Free pages that are pinned (stats.pinned)."},
+    [ACCOUNT_OWN] = {.kind = FIELD_PART,
+                     .name = "own data",
+                     .member = "own_data",
+                     .metric = "own_data",
+                     .meaning = "of jemalloc itself",
+                     .help = "Data structures of jemalloc itself that are in memory.",
+                     .wanted = true},
+    [ACCOUNT_OUTSIDE] = {.kind = FIELD_PART,
+                         .name = "outside",
+                         .member = "outside",
+                         .metric = "outside",
+                         .meaning = "outside jemalloc: code, stacks, files, other allocators",
+                         .help = "RSS outside jemalloc.",
+                         .wanted = true},
+};
+
 static void fill_parts(const struct account *account, struct usage_field fields[ACCOUNT_PARTS])
 {
-    static const struct usage_field all[ACCOUNT_PARTS] = {
-        [ACCOUNT_IN_USE] = {FIELD_PART, "in use", "in_use", "in_use", "by the program",
-                            "In use by the program.", .wanted = true},
-        [ACCOUNT_SAMPLING] = {FIELD_PART, "sampling", "sampling", "sampling",
-                              "what sampling adds: a sampled object takes pages of its own",
-                              "What sampled objects take above their size class."},
-        [ACCOUNT_BETWEEN] = {FIELD_PART, "between", "between", "between",
-                             "free space between objects, in pages that hold some",
-                             "Free space between objects, in pages that hold some.",
-                             .wanted = true},
-        [ACCOUNT_PAGES] = {FIELD_PART, "free pages", "free_pages", "free_pages",
-                           "free pages that are not yet returned to the kernel",
-                           "Free pages that are not yet returned to the kernel.", .wanted = true},
-        [ACCOUNT_PINNED] = {FIELD_PART, "pinned", "pinned", "pinned",
-                            "free pages that extent hooks have pinned: no purge returns them",
-                            "Free pages that are pinned (stats.pinned)."},
-        [ACCOUNT_OWN] = {FIELD_PART, "own data", "own_data", "own_data", "of jemalloc itself",
-                         "Data structures of jemalloc itself that are in memory.", .wanted = true},
-        [ACCOUNT_OUTSIDE] = {FIELD_PART, "outside", "outside", "outside",
-                             "outside jemalloc: code, stacks, files, other allocators",
-                             "RSS outside jemalloc.", .wanted = true},
-    };
     const struct account_sum sum = account_sum_up(account);
     const bool aged = account->aged >> CTL_RESIDENT & 1;
 
-    memcpy(fields, all, sizeof all);
+    memcpy(fields, part_fields, sizeof part_fields);
     for (size_t i = 0; i < ACCOUNT_PARTS; i++) {
         fields[i].known = sum.known[i];
         fields[i].bytes = sum.bytes[i];

@@ -76,7 +76,7 @@ static void count_large(struct count *count, const struct extent *extent)
         count->in_use += extent->size;
 }
 
-static uint64_t lesser(uint64_t a, uint64_t b)
+static uint64_t smaller_of(uint64_t a, uint64_t b)
 {
     return a < b ? a : b;
 }
@@ -84,7 +84,7 @@ static uint64_t lesser(uint64_t a, uint64_t b)
 /* What is not in memory of a slab is taken for free space: its objects have been written. */
 static void count_present_slab(struct count *count, const struct extent *extent, uint64_t present)
 {
-    const uint64_t objects = lesser(extent->used * extent->size, present);
+    const uint64_t objects = smaller_of(extent->used * extent->size, present);
 
     count->present.in_use += objects;
     count->present.between += present - objects;
@@ -93,7 +93,7 @@ static void count_present_slab(struct count *count, const struct extent *extent,
 /* The page behind a large object, for its random offset, is free space. */
 static void count_present_large(struct count *count, const struct extent *extent, uint64_t present)
 {
-    const uint64_t object = lesser(extent->size, present);
+    const uint64_t object = smaller_of(extent->size, present);
 
     count->present.in_use += object;
     if (extent->class < count->classes->bins)

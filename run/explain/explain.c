@@ -387,6 +387,7 @@ static void read_account(struct explain *explain)
     explain->no_account.code = account_count(account, explain->attachment, &explain->no_account);
     account->process.rss = explain->resident.rss;
     account->process.swap = explain->resident.swap;
+    account->process.anonymous = explain->resident.anonymous;
     account->has_process = !explain->core;
     explain->sum = account_sum_up(account);
 }

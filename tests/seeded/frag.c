@@ -43,11 +43,11 @@ static size_t count(const char *name)
     return mallctl(name, &value, &len, NULL, 0) ? 0 : value;
 }
 
-static size_t count_of(const char *pattern, unsigned bin)
+static size_t count_of(const char *place, unsigned bin, const char *member)
 {
     char name[64];
 
-    snprintf(name, sizeof name, pattern, bin);
+    snprintf(name, sizeof name, "%s.%u.%s", place, bin, member);
     return count(name);
 }
 
@@ -58,11 +58,11 @@ static size_t waste_of(size_t size)
     unsigned bin = 0;
 
     mallctl("epoch", NULL, NULL, &epoch, sizeof epoch);
-    while (count_of("arenas.bin.%u.size", bin) != size)
+    while (count_of("arenas.bin", bin, "size") != size)
         bin++;
-    return (count_of("stats.arenas.4096.bins.%u.curslabs", bin) *
-                count_of("arenas.bin.%u.nregs", bin) -
-            count_of("stats.arenas.4096.bins.%u.curregs", bin)) *
+    return (count_of("stats.arenas.4096.bins", bin, "curslabs") *
+                count_of("arenas.bin", bin, "nregs") -
+            count_of("stats.arenas.4096.bins", bin, "curregs")) *
            size;
 }
 
