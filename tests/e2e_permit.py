@@ -85,13 +85,13 @@ class Permit(lib.TestCase):
             self.assertEqual((told["way"], told["calls"]), ("memory", 0))
         text = self.tool("status", pid, before=before).text
         self.assertIn("\nmemory: readable: dump -o, record, leak, top, watch, on, off and "
-                      "stats --no-call need no attach\n", text)
+                      "stats need no attach\n", text)
         self.assertIn("\nnext: jeattach on %d\n" % pid, text)
         told = json.loads(self.tool("status", "--json", pid, before=before).text)["attach"]
         self.assertEqual((told["profile_readable"], told["active_writable"]), (True, True))
         for words, fix in ((("on", "--call"), "; or omit --call, which is not needed here\n"),
                            (("dump",), "; or use -o FILE, which needs no call\n"),
-                           (("stats", "--call"), "; or use --no-call, which shows the gauges in memory\n")):
+                           (("stats", "--call"), "; or omit --call, which is not needed here\n")):
             self.assertIn(fix, self.tool(words[0], pid, *words[1:], before=before).err)
 
     def assert_refused(self, pid, code, name, *words, before=(), maps=True, memory=False):

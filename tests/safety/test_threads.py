@@ -92,7 +92,7 @@ class Threads:
         """Its limit forbids a larger stack: the tool refuses."""
         with Victim("threads", "deepest_limited") as victim:
             before = self.deepest_place(victim)
-            result = safety.tool("stats", victim.pid, "--timeout", "300ms")
+            result = safety.tool("stats", "--call", victim.pid, "--timeout", "300ms")
             require(result.code == lib.NO_SAFE_MOMENT, "it was used: %s", result)
             require("too little space on its stack" in result.err, "for another reason: %s", result)
             require(stack_start(victim.pid) == before, "its stack has grown")
