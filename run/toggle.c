@@ -2,6 +2,7 @@
 #include "jemalloc/faults.h"
 #include "jemalloc/prof.h"
 #include "run/interrupt.h"
+#include "run/readout.h"
 #include "run/switching.h"
 
 struct toggling {
@@ -42,8 +43,7 @@ static fault_code write_other(struct attachment *attachment, struct toggling *to
     } else if (attachment->request.way == WAY_MEMORY) {
         return switching_refuse(attachment, why, fault);
     }
-    rc = attachment_prepare(attachment, fault);
-    return rc == FAULT_NONE ? attachment_hold(attachment, toggle_held, toggling, fault) : rc;
+    return readout_hold(attachment, toggle_held, toggling, fault);
 }
 
 /* After a fault: what memory shows now, as a call may have failed behind the write. */
