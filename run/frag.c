@@ -198,14 +198,10 @@ static bool add_slab(void *ctx, const struct extent *extent)
     return true;
 }
 
-static uint64_t of_all(uint64_t read, double share)
-{
-    return share > 0 && share < 1 ? (uint64_t)((double)read / share + 0.5) : read;
-}
-
 /* An object that is freed between the two passes is no reason for more own ones than there are. */
 static fault_code set_classes(struct frag *frag, const struct slab_pass *pass,
-                              const struct live_look *look, double share, struct fault *fault)
+                              const struct live_look *look, const struct extents_pass *read,
+                              struct fault *fault)
 {
     frag->class_count = pass->classes->bins;
     frag->classes = calloc(frag->class_count + 1, sizeof *frag->classes);
@@ -215,9 +211,9 @@ static fault_code set_classes(struct frag *frag, const struct slab_pass *pass,
         const struct extent_class *class = &pass->classes->list[i];
         const struct slab_total *total = &pass->slabs[i];
         frag->classes[i] = (struct waste_class){.size = class->size,
-                                                .objects = of_all(total->objects, share),
-                                                .slabs = of_all(total->slabs, share),
-                                                .nonfull = of_all(total->nonfull, share),
+                                                .objects = extents_estimate(read, total->objects),
+                                                .slabs = extents_estimate(read, total->slabs),
+                                                .nonfull = extents_estimate(read, total->nonfull),
                                                 .per_slab = class->objects,
                                                 .slab_bytes = class->slab_bytes,
                                                 .own = look->own[i]};
@@ -248,7 +244,7 @@ static bool find_used_arenas(struct attachment *attachment, bool used[TSD_ARENAS
 }
 
 static void sum_arenas(struct frag *frag, struct attachment *attachment,
-                       const struct arena_frees *arenas, double share)
+                       const struct arena_frees *arenas, const struct extents_pass *read)
 {
     AUTO_FREE bool *used = calloc(TSD_ARENAS_MAX, sizeof *used);
     size_t most = 0;
@@ -262,13 +258,13 @@ static void sum_arenas(struct frag *frag, struct attachment *attachment,
     for (size_t i = 0; i < arenas->count; i++) {
         uint64_t all = 0;
         for (size_t j = 0; j < frag->class_count; j++)
-            all += of_all(arenas->list[i][j], share);
+            all += extents_estimate(read, arenas->list[i][j]);
         frag->arenas += all > 0;
         frag->largest = all > frag->largest ? all : frag->largest;
         if (!frag->has_left || used[i])
             continue;
         frag->left_all += all;
-        frag->left.bytes += of_all(arenas->list[i][most], share);
+        frag->left.bytes += extents_estimate(read, arenas->list[i][most]);
         frag->left.arenas += arenas->list[i][most] > 0;
     }
 }
@@ -308,7 +304,7 @@ static bool print_sampled_text(const void *ctx, FILE *out)
         for (end = i + 1; end < look->sample_count; end++)
             if (compare_sampled(first, &look->samples[end]) != 0)
                 break;
-        count = of_all(end - i, look->share);
+        count = extents_estimate(&(struct extents_pass){.share = look->share}, end - i);
         fputc('@', out);
         for (uint32_t j = 0; first->stack != TABLE_NONE && j < stacks->list[first->stack].depth;
              j++)
@@ -392,10 +388,10 @@ static fault_code count_frag_records(struct frag *frag, struct attachment *attac
     if (rc == FAULT_NONE)
         rc = account_read(&frag->account, attachment, fault);
     if (rc == FAULT_NONE)
-        rc = set_classes(frag, pass, look, out.share, fault);
+        rc = set_classes(frag, pass, look, &out, fault);
     attachment->reads = rc == FAULT_NONE;
     if (rc == FAULT_NONE) {
-        sum_arenas(frag, attachment, &pass->arenas, out.share);
+        sum_arenas(frag, attachment, &pass->arenas, &out);
         for (size_t i = 0; i < look->sample_count; i++)
             if (look->samples[i].class < pass->classes->bins)
                 frag->behind_sampled += pass->classes->page;

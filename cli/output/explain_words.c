@@ -139,7 +139,7 @@ static bool is_group_growing(const struct explain *explain)
 
 /* ---- the facts ---- */
 
-const char *explain_outside_words(enum explain_outside kind)
+static const char *outside_words(enum explain_outside kind)
 {
     static const char *const words[OUTSIDE_KINDS] = {
         [OUTSIDE_ANONYMOUS] = "memory without a file (heaps, mappings)",
@@ -168,7 +168,7 @@ static void write_objects_fact(const struct explain *explain, char *out)
 static void write_outside_fact(const struct explain *explain, char *out)
 {
     const uint64_t all = explain_amount(explain, HEADLINE_OUTSIDE);
-    const char *most = explain_outside_words(explain->outside);
+    const char *most = outside_words(explain->outside);
 
     if (explain->no_heap.code != FAULT_NONE)
         append_words(out, "%s", most);

@@ -12,8 +12,6 @@ const char *explain_verdict(const struct explain *explain, char out[EXPLAIN_VERD
 
 /* Returns the fact that comes first, in JSON: "between"; NULL: nothing is known. */
 const char *explain_headline_name(const struct explain *explain);
-/* Returns the words for a kind of memory outside jemalloc. */
-const char *explain_outside_words(enum explain_outside kind);
 
 /* Fills in what can be done about free memory, where that is a fact. */
 void explain_advice(const struct explain *explain, struct advice *advice);

@@ -44,8 +44,8 @@ struct explain_amounts {
  * Fills order with the facts that are worth words, and returns their number. An urgent limit is
  * the first. Parts follow by their bytes: the largest, and others from a fifth of the whole on.
  * A growth comes before memory in use and memory outside jemalloc; and before waste only if what
- * it adds is more: within a minute if it was seen for a second, within ten at most. The noise of a
- * second must not hide what is there for good.
+ * it adds is more: within a minute if it was seen for a second, within ten at most. Noise
+ * within a second never hides waste that stays.
  */
 size_t explain_rank(const struct explain_amounts *amounts, enum explain_headline order[HEADLINES]);
 
