@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { CHILDREN_SHOWN = 20 }; /* pids in one line */
+enum { CHILDREN_SHOWN = 20 }; /* pids in one line, while the parent lives */
 
 static const char *lack_text(enum symbols_lack lack, bool one)
 {
@@ -275,33 +275,32 @@ static void print_attempt(const struct job *job, const struct run_note *note)
         print_retried(job, note);
 }
 
-static void print_children(const struct job *job, const struct run_note *note)
+/* Names each of a few, so that the command works whatever becomes of their parents. */
+static void print_children(const struct job *job, const struct children *children)
 {
-    const struct child_list *children = note->children;
-    const bool off = note->kind == NOTE_CHILDREN_OFF, one = children->count == 1;
-    const size_t shown = children->count < CHILDREN_SHOWN ? children->count : CHILDREN_SHOWN;
-    char pids[CHILDREN_SHOWN * 12 + 32];
+    const struct target *target = &job->attachment->target;
+    const size_t shown = children->count < CHILDREN_LISTED ? children->count : CHILDREN_LISTED;
+    const bool one = children->count == 1;
+    char which[CHILDREN_LISTED * 12 + 32];
+    struct fault ignored;
     size_t len = 0;
 
     for (size_t i = 0; i < shown; i++)
-        len += (size_t)snprintf(pids + len, sizeof pids - len, "%s%d", i ? off ? ", " : " " : "",
-                                (int)children->first[i]);
+        len += (size_t)snprintf(which + len, sizeof which - len, " %d", (int)children->first[i]);
     if (children->count > shown)
-        snprintf(pids + len, sizeof pids - len, " and %zu more", children->count - shown);
-    if (off)
-        message("prof.active is false again in %zu process%s that %d forked meanwhile: %s",
-                children->count, one ? "" : "es", (int)job->attachment->target.pid, pids);
-    else
-        message("prof.active may still be true in %zu process%s that %d forked meanwhile; to "
-                "switch %s off: jeattach off %s",
-                children->count, one ? "" : "es", (int)job->attachment->target.pid,
-                one ? "it" : "them", pids);
+        snprintf(which + len, sizeof which - len, " and %zu more", children->count - shown);
+    if (shown > CHILDREN_SHOWN && target_check(target, &ignored) == FAULT_NONE)
+        snprintf(which, sizeof which, " -s --all %d", (int)target->pid);
+    message("prof.active %s true in %zu process%s that %d forked meanwhile; to switch %s off: "
+            "jeattach off%s",
+            children->active_at ? "is" : "may be", children->count, one ? "" : "es",
+            (int)target->pid, one ? "it" : "them", which);
 }
 
 static void print_switched(const struct job *job, const struct run_note *note)
 {
     if (note->children)
-        print_children(job, note);
+        print_children(job, note->children);
     else if (note->kind == NOTE_SWITCHED_BY_ANOTHER)
         message("prof.active of %d was switched %s by another program; it is left that way",
                 (int)job->attachment->target.pid, note->active ? "on" : "off");
@@ -365,7 +364,6 @@ void notes_print(void *ctx, const struct run_note *note)
     case NOTE_SHARED:
     case NOTE_SWITCHED_BY_ANOTHER:
     case NOTE_NOT_SETTLED:
-    case NOTE_CHILDREN_OFF:
     case NOTE_CHILDREN_LEFT:
         print_switched(job, note);
         break;

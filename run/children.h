@@ -1,6 +1,7 @@
 /*
  * The processes that the target forks while prof.active is true because of a run: fork(2)
- * copies that value, and in the children nobody switches it off.
+ * copies that value, and in the children nobody switches it off. They are named, and nothing
+ * is written in them: a fork shares its pages with the target, and each write would copy one.
  */
 #pragma once
 
@@ -9,17 +10,13 @@
 
 enum { CHILDREN_LISTED = 100 };
 
-struct child_list {
-    size_t count;
-    pid_t first[CHILDREN_LISTED];
-};
-
 struct children {
-    bool awaited;           /* since is known, and children_switch_off has not run */
-    uint64_t since;         /* as proc_stat.start: prof.active was switched on */
-    struct exec_mark mark;  /* of the target */
-    struct child_list off;  /* prof.active was switched off in them */
-    struct child_list left; /* it may still be true: that could not be proven, or not be written */
+    bool awaited;          /* since is known, and children_look has not run */
+    uint64_t since;        /* as proc_stat.start: prof.active was switched on */
+    struct exec_mark mark; /* of the target */
+    remote_addr active_at; /* prof.active, in the target and in its forks; 0: unknown */
+    size_t count;          /* those in which prof.active is true, or unknown */
+    pid_t first[CHILDREN_LISTED];
 };
 
 /* Call it before prof.active becomes true. */
@@ -28,11 +25,9 @@ void children_await(struct children *children);
 void children_recognise(struct children *children, struct attachment *attachment);
 
 /*
- * Call it once prof.active of the target is false again, or the target has ended: switches
- * it off in its children and theirs that live, as `off --no-call` does. Only in those that
- * started between children_await and now, and have the exec mark of the target: a child
- * that has executed a program, even the same one, has a state of its own. Takes at most 10
- * seconds for all; children that come later, and those in which another run of the tool is
- * at work, are left.
+ * Call it once prof.active of the target is false again, or the target has ended: looks for
+ * its children and theirs that live and in which prof.active is true. A child that has executed
+ * a program, even the same one, has a state of its own and is left out, as is the child of a
+ * vfork(2), whose memory is the target's.
  */
-void children_switch_off(struct children *children, struct attachment *attachment);
+void children_look(struct children *children, struct attachment *attachment);

@@ -16,8 +16,7 @@ enum run_note_kind {
     NOTE_SWITCHED_ON,         /* prof.active: false -> true */
     NOTE_SHARED,              /* prof.active is true because of other runs of the tool */
     NOTE_SWITCHED_BY_ANOTHER, /* prof.active is now `active`, and stays so */
-    NOTE_CHILDREN_OFF,        /* children: prof.active was switched off in them, too */
-    NOTE_CHILDREN_LEFT,       /* children: it may still be true in them */
+    NOTE_CHILDREN_LEFT,       /* children: prof.active is true in them, or may be */
     NOTE_HOLD_RETRIED,        /* fault: why no thread could be stopped yet */
     NOTE_RESTORE_RETRIED,     /* fault: why prof.active is not `active` again yet */
     NOTE_NOTHING_SAMPLED,     /* the profile has no sample; count: the period in bytes */
@@ -44,7 +43,7 @@ enum run_note_kind {
     NOTE_OUTPUT_SLOW,       /* the file was written and flushed to disk in count ns */
 };
 
-struct child_list; /* run/children.h */
+struct children; /* run/children.h */
 
 struct run_note {
     enum run_note_kind kind;
@@ -54,7 +53,7 @@ struct run_note {
     const char *version; /* of jemalloc */
     const struct fault *fault;
     const struct symbols_coverage *coverage;
-    const struct child_list *children;
+    const struct children *children;
 };
 
 enum run_activity { RUN_RECORDING, RUN_SETTLING, RUN_GROWING };

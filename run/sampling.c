@@ -281,23 +281,15 @@ static void note_foreign(const struct attachment *attachment, struct sampling *s
     attachment_note(attachment, &note);
 }
 
-static void note_children(const struct attachment *attachment, const struct child_list *list,
-                          enum run_note_kind kind)
-{
-    const struct run_note note = {.kind = kind, .children = list};
-
-    if (list->count)
-        attachment_note(attachment, &note);
-}
-
 void sampling_leave(struct attachment *attachment, struct sampling *sampling)
 {
     struct children *children = &sampling->children;
+    const struct run_note note = {.kind = NOTE_CHILDREN_LEFT, .children = children};
 
     if (children->awaited && !(sampling->foreign && sampling->active)) {
-        children_switch_off(children, attachment);
-        note_children(attachment, &children->off, NOTE_CHILDREN_OFF);
-        note_children(attachment, &children->left, NOTE_CHILDREN_LEFT);
+        children_look(children, attachment);
+        if (children->count)
+            attachment_note(attachment, &note);
     }
     peers_close(&sampling->peers);
 }

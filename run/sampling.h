@@ -107,8 +107,8 @@ fault_code sampling_settle(struct attachment *attachment, struct sampling *sampl
                            struct fault *fault);
 
 /*
- * For a target that is gone, and in sampling_settle: restores prof.active in the children
- * that were forked meanwhile, unless that is done, and notes which they are.
+ * For a target that is gone, and in sampling_settle: notes in which children that were forked
+ * meanwhile prof.active is true, unless that is done.
  */
 void sampling_leave(struct attachment *attachment, struct sampling *sampling);
 

@@ -1,5 +1,6 @@
 """Runs that sample one process at the same time, and processes that it forks meanwhile: when all
-is over, prof.active is false everywhere, and nobody's sampling ended early."""
+is over, prof.active is false in the process, its children that sample on are named, and nobody's
+sampling ended early."""
 
 import json
 import os
@@ -85,11 +86,15 @@ class TestCase(allocators.TestCase, WatchTest):
 
 
 class Children(TestCase):
-    def told(self, said, pattern):
-        """Returns the pids in the line that matches."""
-        match = re.search(pattern, said)
+    """They keep what fork(2) has copied, and the end of a run writes nothing in them."""
+
+    def told(self, said, parent, words="is"):
+        """Returns the words of the command that switches the children off."""
+        match = re.search(r"prof\.active %s true in \d+ process(?:es)? that %d forked meanwhile; to "
+                          r"switch (?:it|them) off: jeattach (off .*)\n" % (words, parent), said)
         self.assertTrue(match, said)
-        return sorted(int(pid) for pid in re.findall(r"\d+", match[1]))
+        self.assertEqual(said.count("forked meanwhile"), 1)
+        return match[1].split()
 
     def check(self, words, version="5.3.0"):
         family = Family(self, version)
@@ -97,16 +102,17 @@ class Children(TestCase):
         tool = self.begin(family.pid, *words)
         self.assert_active(True, family.pid)
         born = [family.fork(kind) for kind in "\n\ngo"]
-        self.assert_active(True, *born)
         own = [family.fork("x")] if version == "5.3.0" else []  # 5.3.1 has a loader of its own
         _, said = self.end(tool)
+        self.assert_active(False, family.pid, before)
+        self.assert_active(True, *born, *own)
+        command = self.told(said, family.pid)
+        # And the child whose child it is.
+        self.assertEqual(len(command), 1 + 5, command)
+        self.assertLess(set(born), {int(word) for word in command[1:]})
+        self.assert_ran(lib.run_tool(*command))
         self.assert_active(False, family.pid, before, *born)
         self.assert_active(True, *own)
-        # And the child whose child it is.
-        told = self.told(said, r"prof\.active is false again in 5 processes that %d forked meanwhile: "
-                               r"(.*)\n" % family.pid)
-        self.assertLess(set(born), set(told))
-        self.assertNotIn("may still be true", said)
 
     def test_each_verb(self):
         for words in VERBS:
@@ -125,9 +131,28 @@ class Children(TestCase):
         born = sorted(family.fork() for _ in range(2))
         out, _ = self.end(tool)
         told = json.loads(out)
-        self.assertEqual((told["children_off"], told["children_left"], told["left_on"]),
-                         (born, [], False))
-        self.assert_active(False, *born)
+        self.assertEqual((told["children_left"], told["left_on"]), (born, False))
+        self.assertNotIn("children_off", told)
+
+    def test_many_children(self):
+        """One command for all, where their pids would make a line that nobody reads."""
+        family = Family(self)
+        tool = self.begin(family.pid, *VERBS[0])
+        born = [family.fork() for _ in range(230)]
+        _, said = self.end(tool)
+        command = self.told(said, family.pid)
+        self.assertEqual(command, ["off", "-s", "--all", str(family.pid)])
+        self.assert_active(True, born[0], born[-1])
+        self.assert_ran(lib.run_tool(*command))
+        self.assert_active(False, family.pid, *born[::20])
+
+    def test_switched_off_in_the_child(self):
+        family = Family(self)
+        tool = self.begin(family.pid, *VERBS[0])
+        off, on = family.fork(), family.fork()
+        self.assert_ran(lib.run_tool("off", off))
+        _, said = self.end(tool)
+        self.assertEqual(self.told(said, family.pid), ["off", str(on)])
 
     def test_true_before(self):
         """Then nothing is switched, neither in the process nor in its children."""
@@ -149,21 +174,38 @@ class Children(TestCase):
         family.process.wait()
         _, err = tool.communicate(timeout=PATIENCE)
         self.assertEqual(tool.returncode, lib.GONE, err)
+        command = self.told(err.decode(), family.pid)
+        self.assertEqual(sorted(command[1:]), sorted(map(str, born)))
+        self.assert_ran(lib.run_tool(*command))
         self.assert_active(False, *born)
 
+    def test_vfork(self):
+        """Its memory is its parent's, in which another run samples."""
+        for order in (0, 1):
+            with self.subTest(order=order):
+                family = Family(self)
+                runs = [self.begin(family.pid, *VERBS[0]) for _ in range(2)]
+                family.fork("v")
+                _, said = self.end(runs[order])
+                self.assertNotIn("meanwhile", said)
+                self.assertIn("prof.active stays true for another run", said)
+                self.assert_active(True, family.pid)
+                _, said = self.end(runs[1 - order])
+                self.assertNotIn("meanwhile", said)
+                self.assertNotIn("another program", said)
+                self.assert_active(False, family.pid)
+
     def test_unreadable(self):
-        """One that may not be read is named, with the command."""
+        """One that may not be read is not named: nobody knows whether it samples."""
         lib.require_root()
         family = Family(self, user=NOBODY)
         tool = self.begin(family.pid, *VERBS[0], tool=shutil.copy(lib.TOOL, family.directory),
                           user=NOBODY, group=NOBODY, extra_groups=[])
         good, hidden = family.fork(), family.fork("d")
         _, said = self.end(tool)
-        self.assert_active(False, family.pid, good)
-        self.assert_active(True, hidden)
-        self.assertEqual(
-            self.told(said, r"prof\.active may still be true in 1 process that %d forked meanwhile; "
-                            r"to switch it off: jeattach off (.*)\n" % family.pid), [hidden])
+        self.assert_active(False, family.pid)
+        self.assert_active(True, good, hidden)
+        self.assertEqual(self.told(said, family.pid), ["off", str(good)])
 
 
 class Overlap(TestCase):

@@ -48,14 +48,6 @@ void cut_short_json(uint64_t age_ns, struct json *json)
         json_null(json, "age_ns");
 }
 
-static void children_json(struct json *json, const char *name, const struct child_list *children)
-{
-    json_list_begin(json, name);
-    for (size_t i = 0; i < children->count && i < CHILDREN_LISTED; i++)
-        json_item_signed(json, children->first[i]);
-    json_list_end(json);
-}
-
 void sampling_json(const struct sampling *sampling, struct json *json)
 {
     json_number(json, "sampled_ns", sampling_ns(sampling));
@@ -63,7 +55,9 @@ void sampling_json(const struct sampling *sampling, struct json *json)
     json_bool(json, "new", sampling->active);
     json_bool(json, "toggled_by_other", sampling->foreign);
     json_bool(json, "left_on", sampling->left_on);
-    children_json(json, "children_off", &sampling->children.off);
-    children_json(json, "children_left", &sampling->children.left);
+    json_list_begin(json, "children_left");
+    for (size_t i = 0; i < sampling->children.count && i < CHILDREN_LISTED; i++)
+        json_item_signed(json, sampling->children.first[i]);
+    json_list_end(json);
     json_bool(json, "interrupted", sampling->interrupted);
 }

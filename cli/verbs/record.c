@@ -218,9 +218,9 @@ const struct verb verb_record = {
              "exit code 3. Reading from memory for that takes a tenth of the time at most. A\n"
              "name that is made up then contains -cut-short.\n"
              "\n"
-             "fork(2) copies prof.active: at the end it is also switched off in the children\n"
-             "that were forked meanwhile. Of several runs on one process the last one restores\n"
-             "the former value.\n",
+             "fork(2) copies prof.active: children that were forked meanwhile and sample on are\n"
+             "named at the end, with the command that switches them off. Of several runs on\n"
+             "one process the last one restores the former value.\n",
     .options =
         {
             {"output", NULL,

@@ -6,6 +6,7 @@
  *   forker REPORT asked    another thread forks at each byte of stdin, without the handlers of
  *                          pthread_atfork(3), and prints the process, which stays until the end:
  *                          '\n' a child, 'g' a child of a child, 'o' one whose parent has ended,
+ *                          'v' one of vfork(2), the last as the thread waits for its end,
  *                          'd' a child that is not dumpable, 'x' one that executes this program
  *                          anew, as forker REPORT stays, with prof_active:true
  *   forker REPORT maps     another thread maps areas as large as the scratch area's data, which
@@ -159,7 +160,7 @@ static void *fork_when_asked(void *unused)
 
     signal(SIGCHLD, SIG_IGN);
     while (read(STDIN_FILENO, &byte, 1) == 1)
-        if (syscall(SYS_fork) == 0)
+        if (byte == 'v' ? vfork() == 0 : syscall(SYS_fork) == 0)
             be_asked_for(byte);
     return unused;
 }
