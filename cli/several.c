@@ -1,4 +1,5 @@
 #include "cli/several.h"
+#include "base/interruptions.h"
 #include "cli/choose.h"
 #include "cli/faults.h"
 #include "cli/message.h"
@@ -167,7 +168,7 @@ static void pass_on_interruptions(struct several *several)
     for (; several->passed_on < *interrupt_flag(); several->passed_on++)
         for (size_t i = 0; i < several->started; i++)
             if (several->workers[i].progress == RUNNING)
-                kill(several->workers[i].pid, SIGINT);
+                kill(several->workers[i].pid, SIGTERM);
 }
 
 static void collect_workers(struct several *several)
@@ -377,9 +378,7 @@ static void prepare_signals(struct several *several)
     sigaction(SIGCHLD, &action, NULL);
     sigemptyset(&several->waited);
     sigaddset(&several->waited, SIGCHLD);
-    sigaddset(&several->waited, SIGINT);
-    sigaddset(&several->waited, SIGTERM);
-    sigaddset(&several->waited, SIGHUP);
+    interruptions_add(&several->waited);
 }
 
 static bool all_printed(const struct several *several)

@@ -238,11 +238,11 @@ static void limit_resources(const struct confined_work *work)
  * process ends this one: no handler of the tool runs in it. */
 static void reset_signals(void)
 {
-    static const int ignored[] = {SIGINT,  SIGTERM, SIGHUP,  SIGQUIT, SIGTSTP,
-                                  SIGTTIN, SIGTTOU, SIGALRM, SIGPIPE, SIGXFSZ};
-    static const int unhandled[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGCHLD};
+    static const int ignored[] = {SIGTSTP, SIGTTIN, SIGTTOU, SIGALRM, SIGPIPE, SIGXFSZ};
+    static const int unhandled[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGCHLD, SIGXCPU};
     sigset_t none;
 
+    interruptions_handle(SIG_IGN);
     for (size_t i = 0; i < ARRAY_LEN(ignored); i++)
         signal(ignored[i], SIG_IGN);
     for (size_t i = 0; i < ARRAY_LEN(unhandled); i++)

@@ -1,4 +1,5 @@
 #include "host/pool.h"
+#include "base/interruptions.h"
 #include "base/util.h"
 #include "host/parse.h"
 #include "host/passed_file.h"
@@ -108,9 +109,7 @@ static _Noreturn void work(struct pool *pool, size_t slot, int socket, pid_t too
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() != tool)
         _exit(1);
-    signal(SIGINT, SIG_IGN); /* the tool decides, and kills */
-    signal(SIGTERM, SIG_IGN);
-    signal(SIGHUP, SIG_IGN);
+    interruptions_handle(SIG_IGN); /* the tool decides, and kills */
     for (int stream = 0; stream <= STDERR_FILENO; stream++)
         if (dup2(socket, stream) < 0)
             _exit(1);
@@ -401,8 +400,6 @@ static void take_answers(struct pool *pool)
 
 int pool_run(const struct pool_job *job, struct pool_answer *answers)
 {
-    const struct sigaction usual = {.sa_handler = SIG_DFL};
-    struct sigaction former;
     struct pool *pool = calloc(1, sizeof *pool);
     size_t size = sizeof *pool->board + job->count * sizeof *pool->board->items;
 
@@ -418,12 +415,10 @@ int pool_run(const struct pool_job *job, struct pool_answer *answers)
         free(pool);
         return ENOMEM;
     }
-    sigaction(SIGCHLD, &usual, &former); /* where it is ignored, a pid is free at once */
     run_in_workers(pool);
     if (pool->no_fork)
         run_alone(pool);
     end_workers(pool);
-    sigaction(SIGCHLD, &former, NULL);
     take_answers(pool);
     munmap(pool->board, size);
     free(pool);

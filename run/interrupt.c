@@ -75,19 +75,19 @@ static void on_tick(int signo)
 
 void interrupt_init(int status)
 {
-    struct sigaction action = {.sa_handler = on_signal}; /* without SA_RESTART */
-    struct sigaction ignore = {.sa_handler = SIG_IGN}, former;
     struct sigaction tick = {.sa_handler =
                                  on_tick}; /* the same as for the deadline, which may start later */
+    sigset_t none;
 
     exit_status = status;
     interruptions_count_in(&signals_seen);
-    sigaction(SIGINT, &action, NULL);
-    sigaction(SIGTERM, &action, NULL);
-    if (sigaction(SIGHUP, NULL, &former) == 0 && former.sa_handler != SIG_IGN) /* nohup(1) */
-        sigaction(SIGHUP, &action, NULL);
-    sigaction(SIGPIPE, &ignore, NULL);
+    interruptions_handle(on_signal);
     sigaction(SIGALRM, &tick, NULL);
+    signal(SIGPIPE, SIG_IGN);
+    signal(SIGXFSZ, SIG_IGN);
+    signal(SIGCHLD, SIG_DFL);
+    sigemptyset(&none);
+    sigprocmask(SIG_SETMASK, &none, NULL);
 }
 
 const volatile sig_atomic_t *interrupt_flag(void)
@@ -158,9 +158,7 @@ void interrupt_block(sigset_t *former)
     sigset_t set;
 
     sigemptyset(&set);
-    sigaddset(&set, SIGINT);
-    sigaddset(&set, SIGTERM);
-    sigaddset(&set, SIGHUP);
+    interruptions_add(&set);
     sigaddset(&set, SIGALRM);
     sigprocmask(SIG_BLOCK, &set, former);
 }

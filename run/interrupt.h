@@ -1,16 +1,18 @@
 /*
- * Ctrl-C, SIGTERM and SIGHUP. The first signal sets a flag, at which the tool
- * stops in an orderly way. One signal more than its patience ends the process
- * at once, which is safe, too: the target will finish the call on its own. A
- * SIGHUP that nohup(1) ignores stays ignored.
+ * Ctrl-C, SIGTERM and the other signals of base/interruptions.h. The first one sets
+ * a flag, at which the tool stops in an orderly way. One signal more than its
+ * patience ends the process at once, which is safe, too: the target will finish the
+ * call on its own.
  */
 #pragma once
 
 #include <signal.h>
 
 /*
- * Installs the handlers and ignores SIGPIPE, so that a closed pipe is an error
- * of write(2). status is the exit status if a signal ends the process at once.
+ * Installs the handlers, and ignores SIGPIPE and SIGXFSZ, so that a closed pipe and
+ * a file size limit are errors of write(2). Whoever has started the tool may have
+ * blocked all signals, or ignored SIGCHLD: execve(2) keeps both, and this undoes it.
+ * status is the exit status if a signal ends the process at once.
  */
 void interrupt_init(int status);
 /* Nonzero after a signal. */
@@ -33,7 +35,7 @@ void interrupt_at_end(void (*restore)(void));
  */
 int interrupt_make_unfinished(int dir, char *template);
 void interrupt_finished(void);
-/* Blocks the three signals, for ppoll with the former mask, so that none is missed before it. */
+/* Blocks the signals, for ppoll with the former mask, so that none is missed before it. */
 void interrupt_block(sigset_t *former);
 
 /*

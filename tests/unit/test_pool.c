@@ -135,20 +135,6 @@ static void test_odd_items(const struct procfs *proc)
     CHECK(answers[SENDS_FILE].end == POOL_DONE && strcmp(seen.bytes, "hello") == 0);
 }
 
-/* Where SIGCHLD is ignored, the kernel reaps: it would not tell of a crash, and free the pid. */
-static void test_ignored_children(const struct procfs *proc)
-{
-    struct pool_answer answers[ITEMS];
-    struct sigaction now;
-
-    signal(SIGCHLD, SIG_IGN);
-    run(proc, UINT64_MAX, answers);
-    CHECK(answers[CRASHES].end == POOL_LOST && answers[CRASHES].signal == SIGKILL);
-    CHECK(answers[ITEMS - 1].end == POOL_DONE);
-    CHECK(sigaction(SIGCHLD, NULL, &now) == 0 && now.sa_handler == SIG_IGN);
-    signal(SIGCHLD, SIG_DFL);
-}
-
 /* At the end of the time, or after Ctrl-C, nothing is begun any more, and nobody waits. */
 static void test_ends(const struct procfs *proc)
 {
@@ -168,7 +154,6 @@ int main(void)
 
     if (CHECK(procfs_open(&proc, "/proc") == 0)) {
         test_odd_items(&proc);
-        test_ignored_children(&proc);
         test_ends(&proc);
     }
     procfs_close(&proc);
