@@ -175,11 +175,8 @@ fault_code target_renew(struct target *target, struct fault *fault)
     return FAULT_NONE;
 }
 
-static ssize_t copy_recorded_maps(const struct target_record *record, char **text, size_t limit)
+static ssize_t copy_recorded_maps(const struct target_record *record, char **text)
 {
-    *text = NULL;
-    if (record->maps_len > limit)
-        return -EFBIG;
     *text = malloc(record->maps_len + 1);
     if (!*text)
         return -ENOMEM;
@@ -196,18 +193,19 @@ static pid_t find_other_via(const struct target *target)
     return live != target_via(target) ? live : 0;
 }
 
-ssize_t target_maps(const struct target *target, char **text, size_t limit)
+ssize_t target_maps(const struct target *target, char **text)
 {
     pid_t live;
 
     if (target->record)
-        return copy_recorded_maps(target->record, text, limit);
-    ssize_t n = procfs_slurp(target->proc, text, limit, "%d/maps", (int)target_via(target));
+        return copy_recorded_maps(target->record, text);
+    ssize_t n =
+        procfs_slurp(target->proc, text, TARGET_MAPS_MAX, "%d/maps", (int)target_via(target));
 
     if ((n != 0 && n != -ESRCH && n != -ENOENT) || !(live = find_other_via(target)))
         return n;
     free(*text);
-    return procfs_slurp(target->proc, text, limit, "%d/maps", (int)live);
+    return procfs_slurp(target->proc, text, TARGET_MAPS_MAX, "%d/maps", (int)live);
 }
 
 fault_code target_check_end(const struct target *target, struct fault *fault)

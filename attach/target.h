@@ -54,11 +54,18 @@ static inline struct target target_seen_by(const struct target *target, pid_t ti
 }
 
 /*
+ * Maximum bytes of /proc/PID/maps. The 65,530 mappings that vm.max_map_count allows by
+ * default have 6 MiB with paths of 30 bytes, and 260 MiB with the longest.
+ */
+enum { TARGET_MAPS_MAX = 16 << 20 };
+
+/*
  * Reads /proc/PID/maps like procfs_slurp, through another thread if the one of
  * target_via has ended since target_open. Returns 0 if the process has no memory
- * any more, or if a target of which only the pid is known has no first thread.
+ * any more, or if a target of which only the pid is known has no first thread;
+ * -EFBIG if it is longer than TARGET_MAPS_MAX.
  */
-ssize_t target_maps(const struct target *target, char **text, size_t limit);
+ssize_t target_maps(const struct target *target, char **text);
 
 /* Returns its pid in its own pid namespace. */
 static inline pid_t target_ns_pid(const struct target *target)

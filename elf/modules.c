@@ -12,9 +12,9 @@
  * /proc/PID/maps writes a newline in a name as \012 and all other bytes
  * unchanged (seq_file_path).
  */
-static char *path_decode(const char *text, size_t len)
+static char *path_decode(struct arena *arena, const char *text, size_t len)
 {
-    char *path = malloc(len + 1), *out = path;
+    char *path = arena_alloc(arena, len + 1), *out = path;
 
     if (!path)
         return NULL;
@@ -30,20 +30,22 @@ static char *path_decode(const char *text, size_t len)
     return path;
 }
 
-static bool path_cut_deleted(char *path)
+/* Cuts the kernel's mark off the path of a file. False: it has none. */
+static bool path_cut_deleted(struct map_entry *entry)
 {
     static const char mark[] = " (deleted)";
-    size_t n = strlen(path);
+    const size_t n = sizeof mark - 1;
 
-    if (n < sizeof mark || strcmp(path + n - (sizeof mark - 1), mark) != 0)
+    if (!entry->inode || entry->path_len <= n ||
+        memcmp(entry->path + entry->path_len - n, mark, n) != 0)
         return false;
-    path[n - (sizeof mark - 1)] = '\0';
+    entry->path_len -= n;
     return true;
 }
 
 static bool entry_named(const struct map_entry *entry, const char *name)
 {
-    return entry->path_len == strlen(name) && memcmp(entry->path, name, entry->path_len) == 0;
+    return strncmp(name, entry->path, entry->path_len) == 0 && !name[entry->path_len];
 }
 
 static bool same_file(const struct module *module, const struct map_entry *entry)
@@ -62,12 +64,17 @@ static bool module_append(struct modules *modules, const struct map_entry *entry
         .inode = entry->inode,
     };
 
+    struct map_entry named = *entry;
+
     if (!LIST_GROW(modules->list, modules->capacity, modules->count))
         return false;
-    module.path = path_decode(entry->path, entry->path_len);
+    module.deleted = path_cut_deleted(&named);
+    /* No decoded path has \012 in it: a text that equals one is its own decoding. */
+    module.path = modules->count && entry_named(&named, modules->list[modules->count - 1].path)
+                      ? modules->list[modules->count - 1].path
+                      : path_decode(&modules->paths, named.path, named.path_len);
     if (!module.path)
         return false;
-    module.deleted = entry->inode && path_cut_deleted(module.path);
     modules->list[modules->count++] = module;
     return true;
 }
@@ -174,26 +181,34 @@ bool modules_parse(struct modules *modules, const char *text, size_t len)
     return true;
 }
 
-fault_code modules_load(struct modules *modules, const struct target *target, struct fault *fault)
+fault_code modules_read_maps(const struct target *target, char **text, size_t *len,
+                             struct fault *fault)
 {
-    AUTO_FREE char *text = NULL;
-    ssize_t n = target_maps(target, &text, MODULES_MAPS_LIMIT);
+    ssize_t n = target_maps(target, text);
 
-    memset(modules, 0, sizeof *modules);
-    if (n == -ESRCH || n == -ENOENT)
-        return fault_set(fault, FAULT_GONE, (int)-n, "read maps", "%d", target->pid);
-    if (n == -EACCES || n == -EPERM)
+    *len = n > 0 ? (size_t)n : 0;
+    if (n > 0)
+        return FAULT_NONE;
+    if (n == 0 || n == -ESRCH || n == -ENOENT) /* without memory: it is ending */
+        return fault_set(fault, FAULT_GONE, ESRCH, "read maps", "%d", target->pid);
+    if (n == -EACCES || n == -EPERM) /* perhaps it has become non-dumpable */
         return fault_set(fault, FAULT_DENIED, (int)-n, "read maps", "%d", target->pid);
     if (n == -EFBIG)
         return fault_set(fault, FAULT_UNSUPPORTED, 0, "read maps",
-                         "its list of mappings is longer than %d MiB", MODULES_MAPS_LIMIT >> 20);
-    if (n < 0)
-        return fault_set(fault, FAULT_INTERNAL, (int)-n, "read maps", "%d", target->pid);
-    if (n == 0) /* it has no memory any more: it is ending */
-        return fault_set(fault, FAULT_GONE, ESRCH, "read maps", "%d", target->pid);
-    if (!modules_parse(modules, text, (size_t)n))
+                         "its list of mappings is longer than %d MiB", TARGET_MAPS_MAX >> 20);
+    return fault_set(fault, FAULT_INTERNAL, (int)-n, "read maps", "%d", target->pid);
+}
+
+fault_code modules_load(struct modules *modules, const struct target *target, struct fault *fault)
+{
+    AUTO_FREE char *text = NULL;
+    size_t len;
+    fault_code rc = modules_read_maps(target, &text, &len, fault);
+
+    memset(modules, 0, sizeof *modules);
+    if (rc == FAULT_NONE && !modules_parse(modules, text, len))
         return fault_set(fault, FAULT_INTERNAL, ENOMEM, "read maps", "%d", target->pid);
-    return FAULT_NONE;
+    return rc;
 }
 
 /* Returns the next mapping from *at on that contains code of a file; NULL: none. */
@@ -229,8 +244,7 @@ bool modules_same_code(const struct modules *a, const struct modules *b)
 
 void modules_free(struct modules *modules)
 {
-    for (size_t i = 0; i < modules->count; i++)
-        free(modules->list[i].path);
+    arena_free(&modules->paths);
     free(modules->list);
     free(modules->vmas);
     memset(modules, 0, sizeof *modules);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "attach/memory.h"
+#include "base/arena.h"
 
 #include <elf.h>
 
@@ -13,7 +14,7 @@ struct vma {
 };
 
 struct module {
-    char *path;             /* as the target sees it, without " (deleted)"; or "[vdso]" */
+    const char *path;       /* as the target sees it, without " (deleted)"; or "[vdso]" */
     bool deleted;           /* unlinked since it was mapped */
     remote_addr start, end; /* from the start of its first to the end of its last mapping */
     remote_addr exec_start, exec_end; /* the same of its executable mappings; equal: none */
@@ -27,11 +28,17 @@ struct modules {
     size_t vma_count, vma_capacity;
     struct module *list;
     size_t count, capacity;
+    struct arena paths; /* neighbours in the list share one */
 };
 
-enum { MODULES_MAPS_LIMIT = 256 << 20 }; /* maximum bytes of /proc/PID/maps that are read */
+/*
+ * Reads /proc/PID/maps (target_maps); the caller frees *text. FAULT_GONE: the process has no
+ * memory any more; FAULT_DENIED; FAULT_UNSUPPORTED: the text is too long.
+ */
+fault_code modules_read_maps(const struct target *target, char **text, size_t *len,
+                             struct fault *fault);
 
-/* Reads /proc/PID/maps once. modules_free releases everything. */
+/* Reads it once. modules_free releases everything. */
 fault_code modules_load(struct modules *modules, const struct target *target, struct fault *fault);
 /* Does the same for a text, which is not kept. */
 bool modules_parse(struct modules *modules, const char *text, size_t len);

@@ -327,24 +327,21 @@ fault_code dump_complete(const struct target *target, struct sink *sink, struct 
 {
     static const char title[] = "\nMAPPED_LIBRARIES:\n";
     AUTO_FREE char *maps = NULL;
+    size_t len;
 
     const unsigned char *found = find_title(sink, title, sizeof title - 1);
     if (found && found + sizeof title - 1 < sink->bytes + sink->len)
         return FAULT_NONE;
-    ssize_t n = target_maps(target, &maps, MODULES_MAPS_LIMIT);
-    if (n == 0 || n == -ESRCH || n == -ENOENT) /* without memory: it is ending */
-        return fault_set(fault, FAULT_GONE, ESRCH, "read maps", "%d", target->pid);
-    if (n == -EACCES || n == -EPERM) /* it has become non-dumpable */
-        return fault_set(fault, FAULT_DENIED, (int)-n, "read maps", "%d", target->pid);
-    if (n < 0)
-        return fault_set(fault, FAULT_INTERNAL, (int)-n, "read maps", "%d", target->pid);
+    fault_code rc = modules_read_maps(target, &maps, &len, fault);
+    if (rc != FAULT_NONE)
+        return rc;
     size_t head = found ? 0 : sizeof title - 1;
-    unsigned char *space = sink_reserve(sink, head + (size_t)n);
+    unsigned char *space = sink_reserve(sink, head + len);
     if (!space)
         return sink_refuse(sink, "prof.dump", fault);
     memcpy(space, title, head);
-    memcpy(space + head, maps, (size_t)n);
-    sink->len += head + (size_t)n;
+    memcpy(space + head, maps, len);
+    sink->len += head + len;
     return FAULT_NONE;
 }
 

@@ -18,7 +18,8 @@ enum {
     LINES_MAX = 4 << 20,
     THREAD_LINES_MAX = 16 << 20,
     THREADS_MAX = 1 << 20,
-    MAPPINGS_MAX = 1 << 20,
+    MAPPINGS_MAX = 1 << 18,
+    PATHS_MAX = 16 << 20,      /* bytes of them, as of /proc/PID/maps (attach/target.h) */
     ADDRESSES_FIRST = 1 << 10, /* slots of the table */
     PASSED_STEP = 4 << 20,     /* bytes of text */
 };
@@ -333,29 +334,33 @@ static void parse_line(struct parser *parser, struct cursor *line)
         parser->profile->odd_lines++;
 }
 
-/* Copies the text of the mappings, and the path in it. */
-static bool copy_path(const struct map_entry *entry, struct heap_mapping *mapping)
+/* Copies the text of the mappings, and the path in it, unless the last mapping has the same. */
+static bool copy_path(struct parser *parser, const struct map_entry *entry,
+                      struct heap_mapping *mapping)
 {
     static const char mark[] = " (deleted)";
+    struct heap_profile *profile = parser->profile;
+    const struct heap_mapping none = {.path = "", .text = ""};
+    const struct heap_mapping *last =
+        profile->mapping_count ? &profile->mappings[profile->mapping_count - 1] : &none;
     size_t len = entry->path_len < MAPPING_PATH_MAX ? entry->path_len : MAPPING_PATH_MAX;
 
-    mapping->text = strndup(len ? entry->path : "", len);
+    mapping->text = last->text;
+    mapping->path = last->path;
+    if (strlen(last->text) == len && memcmp(last->text, entry->path, len) == 0)
+        return true;
+    if (!within_limit(parser, profile->paths.total, PATHS_MAX, "profile->bytes of paths"))
+        return false;
+    mapping->path = mapping->text = arena_string(&profile->paths, entry->path, len);
     if (len >= sizeof mark - 1 &&
         memcmp(entry->path + len - (sizeof mark - 1), mark, sizeof mark - 1) == 0)
-        len -= sizeof mark - 1;
-    mapping->path = strndup(len ? entry->path : "", len);
+        mapping->path = arena_string(&profile->paths, entry->path, len - (sizeof mark - 1));
     return mapping->text && mapping->path;
-}
-
-static void free_mapping(struct heap_mapping *mapping)
-{
-    free(mapping->path);
-    free(mapping->text);
 }
 
 static bool continues_mapping(const struct heap_mapping *last, const struct heap_mapping *next)
 {
-    return last->end == next->start && *next->path && strcmp(last->text, next->text) == 0 &&
+    return last->end == next->start && *next->path && last->text == next->text &&
            last->offset + (last->end - last->start) == next->offset;
 }
 
@@ -364,14 +369,13 @@ static void add_mapping(struct parser *parser, const struct map_entry *entry)
     struct heap_profile *profile = parser->profile;
     struct heap_mapping next = {.start = entry->start, .end = entry->end, .offset = entry->offset};
 
-    if (!copy_path(entry, &next) || !GROW(parser, profile->mappings, parser->mapping_capacity,
-                                          profile->mapping_count, MAPPINGS_MAX)) {
+    if (!copy_path(parser, entry, &next) ||
+        !GROW(parser, profile->mappings, parser->mapping_capacity, profile->mapping_count,
+              MAPPINGS_MAX)) {
         parser->no_memory = true; /* also if there are too many */
-        free_mapping(&next);
     } else if (profile->mapping_count &&
                continues_mapping(&profile->mappings[profile->mapping_count - 1], &next)) {
         profile->mappings[profile->mapping_count - 1].end = next.end;
-        free_mapping(&next);
     } else {
         profile->mappings[profile->mapping_count++] = next;
     }
@@ -395,10 +399,8 @@ static void sort_mappings(struct heap_profile *profile)
         if (mapping->start < mapping->end &&
             (!kept || profile->mappings[kept - 1].end <= mapping->start))
             profile->mappings[kept++] = *mapping;
-        else {
+        else
             profile->odd_maps++;
-            free_mapping(mapping);
-        }
     }
     profile->mapping_count = kept;
 }
@@ -570,8 +572,7 @@ void heap_free(struct heap_profile *profile)
 {
     for (size_t i = 0; i < profile->thread_count; i++)
         free(profile->threads[i].name);
-    for (size_t i = 0; i < profile->mapping_count; i++)
-        free_mapping(&profile->mappings[i]);
+    arena_free(&profile->paths);
     free(profile->addresses);
     free(profile->frames);
     free(profile->stacks);

@@ -17,6 +17,7 @@
  */
 #pragma once
 
+#include "base/arena.h"
 #include "base/fault.h"
 #include "base/util.h"
 
@@ -74,9 +75,9 @@ struct heap_thread {
  */
 struct heap_mapping {
     remote_addr start, end;
-    uint64_t offset; /* bytes into the file */
-    char *path;      /* without " (deleted)"; "" for anonymous memory */
-    char *text;      /* the line of the maps */
+    uint64_t offset;  /* bytes into the file */
+    const char *path; /* without " (deleted)"; "" for anonymous memory */
+    const char *text; /* the line of the maps */
 };
 
 struct heap_profile {
@@ -96,6 +97,7 @@ struct heap_profile {
     size_t thread_count;
     struct heap_mapping *mappings;
     size_t mapping_count;
+    struct arena paths;        /* of the mappings; neighbours share one */
     struct heap_counts header; /* of the header's `t*` */
     uint32_t deepest;          /* frames of the longest stack */
     size_t odd_lines;          /* lines that are none of the above and were skipped */

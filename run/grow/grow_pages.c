@@ -58,22 +58,20 @@ static fault_code load_ranges(struct grow_pages *pages, const struct target *tar
     AUTO_FREE char *text = NULL;
     struct map_entry entry;
     struct cursor rest;
+    size_t len;
     int found;
-    ssize_t n = target_maps(target, &text, MODULES_MAPS_LIMIT);
+    fault_code rc = modules_read_maps(target, &text, &len, fault);
 
-    if (n == 0 || n == -ESRCH || n == -ENOENT)
-        return fault_set(fault, FAULT_GONE, ESRCH, "read maps", "%d", (int)target->pid);
-    if (n < 0)
-        return fault_set(fault, n == -EACCES || n == -EPERM ? FAULT_DENIED : FAULT_INTERNAL,
-                         (int)-n, "read maps", "%d", (int)target->pid);
+    if (rc != FAULT_NONE)
+        return rc;
     pages->range_count = 0;
-    rest = cursor_of(text, (size_t)n);
+    rest = cursor_of(text, len);
     while ((found = parse_map_line(&rest, &entry)))
         if (found > 0 && !add_range(pages, &entry))
             return fault_set(fault, FAULT_INTERNAL, ENOMEM, "read maps", "the mappings");
     free(pages->maps);
     pages->maps = steal_ptr(&text);
-    pages->maps_len = (size_t)n;
+    pages->maps_len = len;
     return FAULT_NONE;
 }
 
