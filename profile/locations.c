@@ -226,21 +226,22 @@ static uint32_t find_mapping(const struct locations *locations, size_t first, ui
     return TABLE_NONE;
 }
 
-static bool add_mappings(struct locations *locations, const struct heap_profile *profile,
-                         struct symbols *symbols)
+static bool add_mappings(struct locations *locations, const struct heap_profile *profile)
 {
+    const size_t first = locations->mapping_count;
+
     for (size_t i = 0; i < profile->mapping_count; i++) {
         const struct heap_mapping *from = &profile->mappings[i];
         struct location_mapping to = {.start = from->start,
                                       .end = from->end,
                                       .offset = from->offset,
-                                      .path = keep_text(locations, from->path),
+                                      .path = i && from->path == from[-1].path
+                                                  ? locations->mappings[first + i - 1].path
+                                                  : keep_text(locations, from->path),
                                       .kind = code_kind_of_module(from->path)};
         if (!to.path ||
             !GROW(locations->mappings, locations->mapping_capacity, locations->mapping_count))
             return false;
-        if (*to.path == '/' && !symbols_build_id(symbols, i, &to.build_id))
-            to.build_id.len = 0;
         locations->mappings[locations->mapping_count++] = to;
     }
     return true;
@@ -272,6 +273,9 @@ static bool resolve_location(struct locations *locations, struct location *locat
     size_t count = symbols_lines(symbols, location->address, &lines);
 
     location->mapping = find_mapping(locations, first_mapping, location->address);
+    if (location->mapping != TABLE_NONE)
+        (void)symbols_build_id(symbols, location->address,
+                               &locations->mappings[location->mapping].build_id);
     location->first = (uint32_t)locations->line_count;
     return count ? add_known(locations, location, lines, count) : add_unknown(locations, location);
 }
@@ -299,7 +303,7 @@ bool locations_add(struct locations *locations, const struct heap_profile *profi
     size_t first = locations->count, first_mapping = locations->mapping_count;
     AUTO_FREE uint32_t *order = address_order(profile);
 
-    if (!order || !add_mappings(locations, profile, symbols))
+    if (!order || !add_mappings(locations, profile))
         return false;
     for (size_t i = 0; i < profile->address_count; i++) {
         if (!GROW(locations->list, locations->capacity, locations->count))

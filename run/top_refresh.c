@@ -31,7 +31,6 @@ void top_refresh_init(struct top_refresh *refresh, const struct top_request *req
     refresh->names.options = (struct symbols_options){.target = &attachment->target,
                                                       .no_inlines = request->no_inlines,
                                                       .debuginfod = request->debuginfod,
-                                                      .no_build_ids = true,
                                                       .open = symbols_open_in_target,
                                                       .open_map = symbols_open_map_in_target,
                                                       .ctx = &refresh->place,

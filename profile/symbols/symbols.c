@@ -16,7 +16,6 @@
 struct mapping {
     struct symbol_mapping given; /* path in the arena, build_id in id */
     struct build_id id;
-    size_t index; /* of the caller */
     size_t module;
 };
 
@@ -79,15 +78,15 @@ static bool copy_mapping(struct symbols *symbols, const struct symbol_mapping *m
                          size_t index)
 {
     struct mapping *copy = &symbols->mappings[index];
-    const char *path = mapping->path ? mapping->path : "";
+    const char *path = mapping->path ? mapping->path : "", *last = index ? copy[-1].given.path : "";
 
     copy->given = *mapping;
-    copy->index = index;
     if (mapping->build_id) {
         copy->id = *mapping->build_id;
         copy->id.len = copy->id.len <= BUILD_ID_MAX ? copy->id.len : BUILD_ID_MAX;
     }
-    copy->given.path = arena_string(&symbols->arena, path, strlen(path));
+    copy->given.path =
+        strcmp(path, last) == 0 ? last : arena_string(&symbols->arena, path, strlen(path));
     return copy->given.path != NULL;
 }
 
@@ -95,9 +94,7 @@ static int compare_mappings(const void *a, const void *b)
 {
     const struct mapping *x = a, *y = b;
 
-    if (x->given.start != y->given.start)
-        return x->given.start > y->given.start ? 1 : -1;
-    return (x->index > y->index) - (x->index < y->index);
+    return (x->given.start > y->given.start) - (x->given.start < y->given.start);
 }
 
 static bool same_module(const struct mapping *a, const struct mapping *b)
@@ -437,16 +434,14 @@ int symbols_map_error(const struct symbols *symbols)
     return symbols->map_names.err;
 }
 
-bool symbols_build_id(struct symbols *symbols, size_t index, struct build_id *out)
+bool symbols_build_id(struct symbols *symbols, uint64_t address, struct build_id *out)
 {
-    for (size_t i = 0; i < symbols->mapping_count && !symbols->options.no_build_ids; i++) {
-        const struct mapping *mapping = &symbols->mappings[i];
-        if (mapping->index != index)
-            continue;
-        *out = module_of(symbols, mapping)->files.build_id;
-        return out->len > 0;
-    }
-    return false;
+    const struct mapping *mapping = mapping_at(symbols, address);
+
+    if (!mapping)
+        return false;
+    *out = symbols->modules[mapping->module].files.build_id;
+    return out->len > 0;
 }
 
 size_t symbols_asked(const struct symbols *symbols)

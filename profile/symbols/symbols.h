@@ -44,9 +44,8 @@ struct symbols_options {
      * as a whole, took a seventh of the time of a report of 100,000 stacks.
      */
     bool system_lines;
-    bool debuginfod;   /* ask the servers of $DEBUGINFOD_URLS for debug files */
-    bool once;         /* see symbols_finish */
-    bool no_build_ids; /* symbols_build_id returns none, and opens no file to look for it */
+    bool debuginfod; /* ask the servers of $DEBUGINFOD_URLS for debug files */
+    bool once;       /* see symbols_finish */
     /*
      * Opens the file of a mapping. Returns a file descriptor, owned by the symbols, or -errno
      * (-ESTALE: another file has this path now). NULL: opens the path below root. For a running
@@ -110,10 +109,10 @@ void symbols_read_map(struct symbols *symbols);
 int symbols_map_error(const struct symbols *symbols);
 
 /*
- * Finds the build-id of the file of mapping number index. False: it has none,
- * or it cannot be read.
+ * Finds the build-id of the file that is mapped at an address that was looked up. False: it has
+ * none, or it cannot be read.
  */
-bool symbols_build_id(struct symbols *symbols, size_t index, struct build_id *out);
+bool symbols_build_id(struct symbols *symbols, uint64_t address, struct build_id *out);
 
 /*
  * Returns the number of distinct addresses looked up so far: the memory that

@@ -332,7 +332,6 @@ static fault_code build_sites(struct explain *explain, const struct heap_profile
                                    NULL};
     struct name_cache names = {.options = {.target = &attachment->target,
                                            .no_inlines = true,
-                                           .no_build_ids = true,
                                            .open = symbols_open_in_target,
                                            .open_map = symbols_open_map_in_target,
                                            .ctx = &place,

@@ -71,12 +71,12 @@ void symbols_read_map(struct symbols *symbols)
     (void)symbols;
 }
 
-bool symbols_build_id(struct symbols *symbols, size_t index, struct build_id *out)
+bool symbols_build_id(struct symbols *symbols, uint64_t address, struct build_id *out)
 {
     (void)symbols;
     out->len = 2;
     out->bytes[0] = 0xab;
-    out->bytes[1] = (unsigned char)index;
+    out->bytes[1] = (unsigned char)(address >> 12);
     return true;
 }
 

@@ -71,7 +71,8 @@ static void test_own(void)
     CHECK(symbols_coverage(symbols, 0, &coverage) && !symbols_coverage(symbols, 1, &coverage));
     CHECK(strcmp(coverage.path, path) == 0 && coverage.lack == SYMBOLS_LACK_LINES);
     CHECK(coverage.addresses == 1 && coverage.with_function == 1 && coverage.with_line == 0);
-    CHECK(symbols_build_id(symbols, 0, &id) && id.len > 0 && !symbols_build_id(symbols, 1, &id));
+    CHECK(symbols_build_id(symbols, mapping.start, &id) && id.len > 0 &&
+          !symbols_build_id(symbols, mapping.end, &id));
     symbols_free(symbols);
 }
 
@@ -156,7 +157,8 @@ static void test_accepted(void)
     const struct symbol_line *lines;
     struct build_id id;
 
-    CHECK(symbols_build_id(symbols, 0, &id));
+    CHECK(!symbols_build_id(symbols, mapping.start, &id)); /* it is not looked up for that */
+    CHECK(names_probe(symbols, &lines) && symbols_build_id(symbols, mapping.start, &id));
     symbols_free(symbols);
     stated.build_id = &id;
     symbols = symbols_new(&stated, 1, &options);
@@ -199,8 +201,10 @@ static void test_many_mappings(void)
     while (symbols_coverage(symbols, modules, &coverage))
         modules++;
     CHECK(modules == 3); /* two mappings of one file */
-    CHECK(symbols_build_id(symbols, 1, &id) && symbols_build_id(symbols, 2, &id));
-    CHECK(!symbols_build_id(symbols, 0, &id) && !symbols_build_id(symbols, 3, &id));
+    CHECK(symbols_build_id(symbols, mapping.start, &id) &&
+          symbols_build_id(symbols, all[2].start, &id));
+    CHECK(!symbols_build_id(symbols, all[0].start, &id) &&
+          !symbols_build_id(symbols, all[3].start, &id));
     symbols_free(symbols);
 }
 
