@@ -256,7 +256,7 @@ static const struct fault_row rows[] = {
     {FAULT_TOO_LARGE, "too_large", EXIT_OUTPUT, "it is larger than the limit of %W", NULL},
     {FAULT_OUTPUT, "output", EXIT_OUTPUT, "%W%E", NULL},
     {FAULT_OUTPUT_OTHERS, "output_of_others", EXIT_OUTPUT,
-     "%W, in a sticky directory where others may write: it is not followed or replaced",
+     "%W, who is neither root nor you: it is not followed, written or replaced",
      "write to your own directory, or remove the file in the way"},
     {FAULT_DRAW, "draw", EXIT_OUTPUT, "%W",
      "draw less (--rows N, default 80), write a flame graph (-f flame), or write the graph alone "

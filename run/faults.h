@@ -20,8 +20,8 @@ enum {
     FAULT_OBJECTS_UNREADABLE, /* its live objects cannot be found in its memory */
 
     FAULT_OUTPUT = FAULT_FIRST(RUN, OUTPUT), /* the tool's own output could not be written */
-    FAULT_OUTPUT_OTHERS, /* a link or file of another user is in its way, where all may write */
-    FAULT_DRAW,          /* dot could not draw the call graph, or not in time */
+    FAULT_OUTPUT_OTHERS,                     /* a link or file of another user is in its way */
+    FAULT_DRAW,                              /* dot could not draw the call graph, or not in time */
 
     FAULT_SEVERAL = FAULT_FIRST(RUN, OTHER), /* several processes match, where one is needed */
     FAULT_CORE_INPUT,                        /* the core file cannot be opened or copied */

@@ -13,8 +13,8 @@
 #include <sys/vfs.h>
 
 enum {
-    LINKS_MAX = 40,    /* as in the kernel */
-    NOBODY_MAY = 65534 /* overflow uid: any user without a mapping in the user namespace */
+    LINKS_MAX = 40,  /* as in the kernel */
+    UNMAPPED = 65534 /* overflow uid: any user without a mapping in the user namespace */
 };
 
 struct walk {
@@ -35,15 +35,17 @@ static bool is_on_procfs(int fd)
     return fstatfs(fd, &fs) == 0 && fs.f_type == PROC_SUPER_MAGIC;
 }
 
-/* True for a sticky directory where others may write. */
+/* In a sticky directory where others may write, nobody else removes an entry. */
 static bool is_guarded(const struct stat *dir)
 {
     return dir->st_mode & S_ISVTX && dir->st_mode & (S_IWGRP | S_IWOTH);
 }
 
-static bool is_trusted(const struct stat *dir, uid_t owner)
+/* Nobody but root makes devices: those of a rootless container belong to root outside of it. */
+static bool is_trusted(const struct outfile *out, const struct stat *st)
 {
-    return owner == geteuid() || (owner == dir->st_uid && owner != NOBODY_MAY);
+    return st->st_uid == geteuid() || st->st_uid == 0 || st->st_uid == out->root ||
+           (S_ISCHR(st->st_mode) && st->st_uid == UNMAPPED);
 }
 
 /* Applies the rules to an entry of the directory. */
@@ -53,8 +55,8 @@ static int check_entry(struct outfile *out, int dir, const char *name, const str
 
     if (fstat(dir, &where))
         return -errno;
-    if (!is_guarded(&where) || is_trusted(&where, st->st_uid) ||
-        (S_ISLNK(st->st_mode) && !(where.st_mode & S_IWOTH)))
+    if (is_trusted(out, st) ||
+        (S_ISREG(st->st_mode) && (!is_guarded(&where) || st->st_uid == where.st_uid)))
         return 0;
     out->link = S_ISLNK(st->st_mode);
     out->owner = st->st_uid;
@@ -186,6 +188,9 @@ static int walk_in_root(struct walk *walk)
     const char *name = slash ? slash + 1 : walk->rest;
     struct stat st;
 
+    if (fstat(walk->dir, &st))
+        return -errno;
+    walk->out->root = st.st_uid;
     if (walk->to_directory)
         return directory_in_root(walk);
     if (!*name || strcmp(name, ".") == 0 || strcmp(name, "..") == 0)
@@ -230,17 +235,17 @@ static int follow_magic(struct walk *walk, const char *part, bool last)
 
 static int follow(struct walk *walk, int link, const char *part, const struct stat *st, bool slash)
 {
-    bool last = !*walk->rest;
+    const bool last = !*walk->rest, made = is_on_procfs(link); /* by the kernel */
     int rc;
 
     if (last && !slash && walk->links == OUTFILE_LAST_LINK)
         return arrive(walk, link, part, st);
-    rc = check_entry(walk->out, walk->dir, part, st);
+    rc = made ? 0 : check_entry(walk->out, walk->dir, part, st);
     if (rc)
         return rc;
     if (walk->followed++ == LINKS_MAX || walk->foreign)
         return -ELOOP;
-    rc = is_on_procfs(link) ? follow_magic(walk, part, last) : 1;
+    rc = made ? follow_magic(walk, part, last) : 1;
     return rc == 1 ? follow_text(walk, link, slash) : rc;
 }
 
@@ -277,7 +282,10 @@ static int step(struct walk *walk, const char *part, bool last, bool slash)
 static int start_walk(struct walk *walk, struct outfile *out, const char *path,
                       enum outfile_links links)
 {
-    *out = (struct outfile){.begun = true, .dir = -1, .special = -1};
+    struct stat root = {0};
+
+    (void)stat("/", &root);
+    *out = (struct outfile){.begun = true, .dir = -1, .special = -1, .root = root.st_uid};
     *walk = (struct walk){.out = out, .links = links, .dir = -1};
     if (!*path)
         return -ENOENT;

@@ -1,12 +1,12 @@
 /*
  * Resolves an output path to an open directory and a name in it.
  *
- * The rules are those of fs/namei.c for O_CREAT with fs.protected_symlinks 1,
- * fs.protected_fifos 2 and fs.protected_regular 2, whatever the settings of the
- * machine are: in a sticky directory where others may write, a link is followed
- * and a file is replaced or written only if it belongs to the tool's user or to
- * the owner of the directory (may_follow_link, may_create_in_sticky). As nobody
- * else may rename or remove such entries, the result stays valid.
+ * In each directory on the way, a link is followed, and a FIFO or a device is
+ * written, only if it belongs to root or to the tool's user: whoever else made it
+ * would choose where a write of the tool goes. The owner of the root directory
+ * counts as root, who has no other uid in some user namespaces. A regular file is
+ * replaced, not written, so any may be; in a sticky directory where others may
+ * write, only one of these users or of the directory's owner.
  *
  * Below /proc/PID/root the process controls where a name leads: there links
  * stay inside that root, the last component must not be a link, and only
@@ -24,6 +24,7 @@ struct outfile {
     int special;  /* O_PATH file descriptor of a FIFO, a device or a socket; -1: none */
     bool exists;  /* the name is a regular file, or with OUTFILE_LAST_LINK anything */
     bool guarded; /* the directory is sticky and others may write to it */
+    uid_t root;   /* the owner of the root directory in which the path lies */
     bool link;    /* -EACCES: the entry is a link, not a file */
     uid_t owner;  /* -EACCES: its owner */
     char at[256]; /* -EACCES: its name in its directory */

@@ -1,6 +1,6 @@
-"""Outputs in a sticky directory where others may write: files of another user there are not
-followed, written or replaced, as open(2) with O_CREAT behaves under fs.protected_symlinks and the
-like. No test depends on the values of those.
+"""Outputs in directories where others may write, and in those of others: their links are not
+followed and their FIFOs and devices not written; in sticky directories their files are not replaced
+either. No test depends on the values of fs.protected_symlinks and the like.
 """
 
 import contextlib
@@ -48,6 +48,8 @@ class Sticky(lib.TestCase):
         elif kind == "fifo":
             os.mkfifo(path)
             self.addCleanup(os.close, os.open(path, os.O_RDWR | os.O_NONBLOCK))  # nobody waits
+        elif kind == "device":
+            os.mknod(path, 0o666 | stat.S_IFCHR, os.makedev(1, 3))
         else:
             with open(path, "w") as file:
                 file.write("theirs")
@@ -65,11 +67,12 @@ class Sticky(lib.TestCase):
                 found.append((path, status.st_ino, status.st_uid, status.st_mode, text))
         return found
 
-    def report(self, path, user=None):
+    def report(self, path, user=None, force=True):
         words = ["setpriv", "--reuid", str(user), "--regid", str(user), "--clear-groups"]
         if user and not shutil.which("setpriv"):
             self.skipTest("setpriv is not installed")
-        return self.run_tool(["report", "--force", self.profile, "-o", path], words if user else [])
+        return self.run_tool(["report", *["--force"] * force, self.profile, "-o", path],
+                             words if user else [])
 
     def run_tool(self, words, before=()):
         result = subprocess.run([*before, lib.TOOL, *(str(word) for word in words)],
@@ -81,8 +84,8 @@ class Sticky(lib.TestCase):
     def assert_refused(self, result, before, kind="link", owner=OTHER):
         self.assertEqual(result.code, lib.OUTPUT_FAILED, result)
         self.assertIn("cannot write the output", result.err)
-        self.assertRegex(result.err, r"\n  cause: .* is a %s of user %d, in a sticky directory .*\n"
-                                     r"  fix:   " % (kind, owner))
+        self.assertRegex(result.err, r"\n  cause: .* is a %s of user %d, who is neither root nor "
+                                     r"you: .*\n  fix:   " % (kind, owner))
         self.assertEqual(self.entries(), before)
 
     def test_another_users(self):
@@ -110,11 +113,11 @@ class Sticky(lib.TestCase):
         self.assert_refused(self.report(own), self.entries())
 
     def test_own_and_the_directorys(self):
-        """Own files are followed and replaced as usual."""
-        for owner, directory in ((0, OTHER), (OTHER, OTHER)):
-            for kind in ("link", "file", "dangling"):
+        """Own files are followed and replaced as usual; the directory's are replaced."""
+        for owner, kinds in ((0, ("link", "file", "dangling")), (OTHER, ("file",))):
+            for kind in kinds:
                 with self.subTest(kind=kind, owner=owner):
-                    self.make_sticky(0o1777, directory)
+                    self.make_sticky(0o1777, OTHER)
                     path = self.put(kind, owner)
                     result = self.report(path)
                     self.assertEqual(result.code, lib.OK, result)
@@ -122,20 +125,56 @@ class Sticky(lib.TestCase):
                     self.assertEqual(os.path.islink(path), kind != "file")
 
     def test_writable_by_a_group(self):
-        """There a link is followed, as the kernel does, and a file is not replaced."""
         self.make_sticky(0o1775, 0)
-        path, before = self.put("file"), self.entries()
-        self.assert_refused(self.report(path), before, "file")
-        path, before = self.put("fifo", name="fifo"), self.entries()
-        self.assert_refused(self.report(path), before, "file")
-        result = self.report(self.put("link", name="link"))
-        self.assertEqual(result.code, lib.OK, result)
+        for kind in ("file", "fifo", "link"):
+            path, before = self.put(kind, name=kind), self.entries()
+            self.assert_refused(self.report(path), before, "link" if kind == "link" else "file")
 
-    def test_directory_that_is_not_sticky(self):
-        self.make_sticky(0o755, OTHER)
-        for kind in ("link", "file"):
-            result = self.report(self.put(kind, name=kind))
+    def test_directory_of_another(self):
+        """Not sticky: its owner could also rename. A file is replaced, which writes nothing into
+        it; all else would take the profile elsewhere."""
+        for owner, mode in ((OTHER, 0o755), (0, 0o777)):
+            self.make_sticky(mode, owner)
+            for kind in ("link", "dangling", "fifo", "device"):
+                for force in (True, False):
+                    with self.subTest(kind=kind, owner=owner, force=force):
+                        path = self.put(kind, name=kind + str(force))
+                        before = self.entries()
+                        self.assert_refused(self.report(path, force=force), before, "link" if kind
+                                            in ("link", "dangling") else "file")
+            path = self.put("directory", name="way")
+            for way in (path + "/new", path + "/secret", path + "/"):
+                for force in (True, False):
+                    self.assert_refused(self.report(way, force=force), self.entries())
+            self.assertEqual(self.report(self.put("file", name="file")).code, lib.OK)
+
+    def test_roots(self):
+        """An ordinary user follows what root has made, as in /dev and /var/run."""
+        self.make_sticky(0o1777, 0)
+        os.chown(self.outside, THIRD, THIRD)
+        for name in ("directory", "dangling"):
+            path = self.put(name, 0, name)
+            result = self.report(path + "/new" * (name == "directory"), THIRD)
             self.assertEqual(result.code, lib.OK, result)
+            self.assertEqual(os.stat(path + "/new" * (name == "directory")).st_uid, THIRD)
+        for name in ("/dev/null", "/dev/stdout", "/dev/fd/1", "/proc/self/fd/1"):
+            self.assertEqual(self.report(name, THIRD, force=False).code, lib.OK, name)
+
+    def test_user_namespace_without_root(self):
+        """There root's entries show the overflow uid."""
+        words = ["setpriv", "--reuid", str(THIRD), "--clear-groups", "unshare", "-U", "--map-user",
+                 str(THIRD)]
+        if subprocess.run([*words, "true"], capture_output=True).returncode:
+            self.skipTest("setpriv or unshare does not do this")
+        os.chmod(self.outside, 0o777)
+        link = os.path.join(self.outside, "link")
+        os.symlink(self.outside, link)
+        for name in ("/dev/null", "/dev/stdout", "/proc/self/fd/1", link + "/new"):
+            result = self.run_tool(["report", self.profile, "-o", name], words)
+            self.assertEqual(result.code, lib.OK, result)
+        words = [*words[:3], "unshare", "-U", "--map-root-user"]
+        result = self.run_tool(["report", self.profile, "-o", link + "/other"], words)
+        self.assertEqual(result.code, lib.OK, result)
 
     def test_new_file(self):
         for user in (None, THIRD):
