@@ -129,6 +129,11 @@ static const struct fault_row rows[] = {
     {FAULT_NO_SCRATCH, "no_scratch_memory", EXIT_NO_SAFE_POINT,
      "the kernel refused the target %W of scratch memory%E",
      "check its memory and security limits; the target was left as it was"},
+    {FAULT_STOPS_THREADS, "stops_threads", EXIT_NO_SAFE_POINT,
+     "%W waits in a signal handler: the program seems to stop its threads by signals, and a call "
+     "might wait for a lock whose owner is stopped, while the program waits for the call",
+     "if it stops them rarely (a crash report, a thread dump), try again later; the target was not "
+     "touched"},
     {FAULT_OCCUPIED, "occupied", EXIT_NO_SAFE_POINT,
      "a thread keeps the address space of the process locked, as long mmap, munmap and madvise "
      "calls "

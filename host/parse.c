@@ -175,8 +175,6 @@ static void status_line(struct cursor line, struct proc_status *out)
         return;
     else if (line_has_key(&line, "voluntary_ctxt_switches:"))
         out->voluntary_switches = line_decimal(line);
-    else if (line_has_key(&line, "nonvoluntary_ctxt_switches:"))
-        out->other_switches = line_decimal(line);
     else if (line_has_key(&line, "x86_Thread_features:"))
         out->shadow_stack = cursor_find(&line, "shstk");
 }

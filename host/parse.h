@@ -50,7 +50,6 @@ struct proc_status {
     uint64_t locked_bytes;       /* VmLck */
     uint64_t swap_bytes;         /* VmSwap */
     uint64_t voluntary_switches; /* how often the thread has slept */
-    uint64_t other_switches;     /* how often it has lost its CPU */
 };
 
 bool parse_status(const char *text, size_t len, struct proc_status *out);

@@ -38,9 +38,9 @@ struct search {
     struct candidates candidates;
     uint64_t begun, longest;
     unsigned skipped;
-    unsigned quiet;             /* rounds without a stop since the last one */
-    unsigned loaded_at;         /* number of stops and skips when the threads were last read */
-    enum own_stack_use own_use; /* if the address space is not locked */
+    unsigned quiet;     /* rounds without a stop since the last one */
+    unsigned loaded_at; /* number of stops and skips when the threads were last read */
+    bool own_stack;     /* the call must run there, also if the address space is not locked */
     struct occupied occupied;
     bool idle;       /* no thread could be stopped in the last round */
     bool stopped;    /* one was */
@@ -121,13 +121,12 @@ static void skip_thread(struct search *search, pid_t tid, const struct evidence 
  * socket with SO_LINGER: the stop would end the call. This is checked before
  * the stop; a thread that enters the call just then can still be stopped in it.
  * Also true if a stop would only show what the last one has shown, or if the thread
- * does not leave the kernel, or if it may keep others stopped.
+ * does not leave the kernel.
  */
 static bool is_let_be(struct search *search, const struct thread *thread)
 {
     static const struct evidence closing = {.proof = PROOF_CLOSING};
     static const struct evidence inside = {.proof = PROOF_OCCUPIED};
-    static const struct evidence stopping = {.proof = PROOF_STOPS_OTHERS};
     struct injection *injection = search->injection;
     const struct target *target = injection->env.target;
     struct stop_record *record = stops_of(injection->stops, thread->tid);
@@ -147,10 +146,6 @@ static bool is_let_be(struct search *search, const struct thread *thread)
         return true;
     }
     stops_look(record, thread, target, &now);
-    if (stoppers_before(injection, thread->tid)) {
-        skip_thread(search, thread->tid, &stopping);
-        return true;
-    }
     return false;
 }
 
@@ -254,35 +249,15 @@ static enum attempt try_round(struct search *search, bool all, struct fault *fau
     return ATTEMPT_UNSAFE;
 }
 
-/* True if each thread has been stopped where a call on its own stack is impossible. */
-static bool none_has_stack(const struct search *search)
-{
-    const struct candidates *candidates = &search->candidates;
-
-    for (size_t i = 0; i < candidates->count; i++) {
-        const struct stop_record *record =
-            stops_find(search->injection->stops, candidates->list[i].thread.tid);
-        if (!record || !record->stops ||
-            (record->last.proof != PROOF_PARTIAL && record->last.proof != PROOF_NO_SPACE))
-            return false;
-    }
-    return !candidates->later;
-}
-
-/*
- * Chooses the stack of a call. In the scratch area a call may hang a program that stops its
- * threads by signals, so that is the last resort; then each thread is tried again.
- */
+/* Without a mapping the call runs on the thread's own stack; then each thread is tried again. */
 static void choose_stack(struct search *search)
 {
     struct injection *injection = search->injection;
-    enum own_stack_use use = injection->in_place ? OWN_STACK_ONLY : search->own_use;
+    bool own_stack = injection->in_place || search->own_stack;
 
-    if (use == OWN_STACK_IF_WHOLE && !injection->env.named && !none_has_stack(search))
-        use = OWN_STACK_ONLY;
-    for (size_t i = 0; use != injection->own_use && i < STOPS_THREADS; i++)
+    for (size_t i = 0; own_stack != injection->own_stack && i < STOPS_THREADS; i++)
         injection->stops->records[i].stops_there = 0;
-    injection->own_use = use;
+    injection->own_stack = own_stack;
 }
 
 static fault_code refuse_occupied(const struct search *search, struct fault *fault)
@@ -463,7 +438,7 @@ fault_code acquire_thread(struct injection *injection, struct fault *fault)
                             .begun = begun,
                             .longest = longest ? longest : UINT64_MAX,
                             .loaded_at = injection->summary.attempts,
-                            .own_use = injection->own_use,
+                            .own_stack = injection->own_stack,
                             .seed = (unsigned)begun};
     struct fault own;
     fault_code rc;
@@ -474,7 +449,9 @@ fault_code acquire_thread(struct injection *injection, struct fault *fault)
     if (!injection->stops)
         return fault_set(fault, FAULT_INTERNAL, ENOMEM, "find a safe point", "its stops");
     prctl(PR_SET_TIMERSLACK, 1); /* the pauses are shorter than the default timer slack of 50 us */
-    rc = heed_occupant(&search, fault);
+    rc = injection->looks ? FAULT_NONE : stoppers_refuse(&injection->env, fault);
+    if (rc == FAULT_NONE)
+        rc = heed_occupant(&search, fault);
     if (rc == FAULT_NONE)
         rc = await_candidates(&search, fault);
     if (rc == FAULT_NONE)

@@ -3,7 +3,6 @@
 #include "inject/bounds.h"
 #include "inject/faults.h"
 #include "inject/resume.h"
-#include "inject/stoppers.h"
 #include "inject/unwind.h"
 
 #include <errno.h>
@@ -107,7 +106,7 @@ static size_t own_stack_needed(const struct injection *injection)
 /* Returns the number of bytes that must be mapped below its stack pointer. */
 static size_t stack_needed(const struct injection *injection)
 {
-    return injection->own_use == OWN_STACK_ONLY ? own_stack_needed(injection) : arch_frames_size();
+    return injection->own_stack ? own_stack_needed(injection) : arch_frames_size();
 }
 
 /*
@@ -150,7 +149,7 @@ static struct evidence prove_once(const struct injection *injection)
     return safepoint_prove(env->plan, env->modules, env->memory, injection->unwinder,
                            is_worth_walking(injection), &injection->original,
                            injection->session.tid == env->target->pid, stack_needed(injection),
-                           injection->own_use != OWN_STACK_UNUSED);
+                           injection->own_stack);
 }
 
 /*
@@ -166,15 +165,6 @@ static struct evidence prove_stop(const struct injection *injection)
     if (evidence.proof == PROOF_MAYBE_ENDING && injection->seasoned && !injection->unwinder)
         evidence.proof = PROOF_SAFE;
     return evidence;
-}
-
-/* Decides where the call runs. */
-static enum proof judge_stack(struct injection *injection, const struct evidence *evidence)
-{
-    injection->own_stack = injection->own_use != OWN_STACK_UNUSED && evidence->whole &&
-                           evidence->below >= own_stack_needed(injection);
-    return injection->own_use == OWN_STACK_ONLY && !injection->own_stack ? PROOF_PARTIAL
-                                                                         : PROOF_SAFE;
 }
 
 /*
@@ -196,17 +186,15 @@ static enum proof judge_restrictions(struct injection *injection)
 static enum proof judge_surroundings(struct injection *injection, const struct evidence *evidence)
 {
     const struct injection_env *env = &injection->env;
-    enum proof proof = judge_stack(injection, evidence);
 
-    if (proof != PROOF_SAFE)
-        return injection->in_place ? PROOF_OCCUPIED : proof;
+    if (injection->own_stack && (!evidence->whole || evidence->below < own_stack_needed(injection)))
+        return injection->in_place ? PROOF_OCCUPIED : PROOF_PARTIAL;
     if (serves_collector(injection))
         return PROOF_COLLECTOR;
     if (!rseq_look(&env->plan->rseq, &injection->session, env->memory, &injection->original,
                    &injection->rseq_abort))
         return PROOF_RSEQ;
-    proof = judge_restrictions(injection);
-    return proof == PROOF_SAFE && stoppers_held(injection) ? PROOF_STOPS_OTHERS : proof;
+    return judge_restrictions(injection);
 }
 
 static enum attempt judge_thread(struct injection *injection, struct fault *fault)
@@ -407,7 +395,7 @@ static enum attempt try_with_unwinder(struct injection *injection, const struct 
     enum attempt result;
 
     /* The walk is wanted each time: of a thread other than the first, or to its start. */
-    if (thread->tid != injection->env.target->pid || injection->own_use != OWN_STACK_UNUSED)
+    if (thread->tid != injection->env.target->pid || injection->own_stack)
         load_unwinder(injection);
     result = try_thread(injection, thread, fault);
     if (result != ATTEMPT_UNSAFE || had || injection->unwinder ||

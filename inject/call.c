@@ -7,7 +7,6 @@
 #include "inject/resume.h"
 #include "inject/run.h"
 #include "inject/scratch.h"
-#include "inject/stoppers.h"
 
 #include <errno.h>
 #include <string.h>
@@ -16,27 +15,12 @@ enum { ENDING_NS = 2000000000 }; /* least time for the ending, if the call used 
 
 /* ---- the start ---- */
 
-/* The handlers of the process are those of now: it may have installed more since it was opened. */
-static void heed_handlers(struct injection *injection)
-{
-    const struct target *target = injection->env.target;
-    struct proc_status status;
-
-    if (process_status(target->proc, target_via(target), &status))
-        return;
-    injection->stoppers = stoppers_signals(status.sig_caught);
-    injection->own_use = injection->stoppers ? OWN_STACK_IF_WHOLE : OWN_STACK_UNUSED;
-}
-
 /* Where a collector may stop the world, makes the call look to it like a signal handler. */
 static fault_code heed_collector(struct injection *injection, struct fault *fault)
 {
     const struct collector *collector = &injection->env.plan->collector;
 
-    if (collector->name)
-        injection->own_use = OWN_STACK_ONLY;
-    else
-        heed_handlers(injection);
+    injection->own_stack = collector->name != NULL;
     if (!collector_signals(collector, injection->env.memory, &injection->open))
         return fault_set(fault, FAULT_UNSUPPORTED, 0, "begin",
                          "the signals of its garbage collector (%s) are unknown", collector->name);
@@ -65,7 +49,7 @@ static fault_code stop_thread(struct injection *injection, const struct injectio
 
     injection->looks = looks;
     if (looks)
-        injection->own_use = OWN_STACK_UNUSED;
+        injection->own_stack = false;
     if (rc == FAULT_NONE)
         rc = acquire_thread(injection, fault);
     if (rc != FAULT_NONE)

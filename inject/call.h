@@ -103,13 +103,6 @@ struct injection_summary {
         waits_in; /* INJECTION_ABANDONED: the system call in which it waits; -1: unknown, or none */
 };
 
-/* Whether the call runs on the thread's own stack, below the frames, or in the scratch area. */
-enum own_stack_use {
-    OWN_STACK_UNUSED,
-    OWN_STACK_IF_WHOLE, /* where the walk of its frames has come to the thread's start */
-    OWN_STACK_ONLY,     /* the same; a thread in which it has not is not used, or not yet */
-};
-
 enum injection_stage {
     STAGE_UNTOUCHED, /* the thread has its own registers */
     STAGE_ENTERED,   /* at the exit of a system call that the tool made the thread execute */
@@ -144,11 +137,13 @@ struct injection {
     bool eintr_by_stop;
     bool restart_block_used; /* one of our calls overwrote the thread's restart block */
     uint64_t mask;
-    uint64_t open;     /* signals of a collector that may arrive during the call */
-    uint64_t stoppers; /* signals by which the program might stop its threads (stoppers.h) */
-    enum own_stack_use own_use;
-    bool own_stack; /* the call runs on the thread's own stack, below the frames */
-    bool in_place;  /* there is no scratch area: its contents are on the own stack, too */
+    uint64_t open; /* signals of a collector that may arrive during the call */
+    /*
+     * The call runs on the thread's own stack, below the frames: only in a thread whose frames can
+     * be followed to its start.
+     */
+    bool own_stack;
+    bool in_place; /* there is no scratch area: its contents are on the own stack, too */
     struct arch_fp fp;
     struct arch_frames frames;
     unsigned char beneath[ARCH_FRAMES_MAX]; /* the bytes that the frames have replaced */

@@ -2,12 +2,11 @@
 #include "attach/threads.h"
 #include "host/task.h"
 #include "inject/faults.h"
-#include "inject/scratch.h"
 #include "inject/syscalls.h"
 
 #include <errno.h>
 
-enum { ABANDON_WAIT_NS = 1000000000, LOOK_NS = 20000000, LARGEST_ERRNO = 4095 };
+enum { ABANDON_WAIT_NS = 1000000000, LARGEST_ERRNO = 4095 };
 
 static fault_code thread_lost(const struct injection *injection, struct fault *fault)
 {
@@ -96,47 +95,6 @@ static fault_code abandon_call(struct injection *injection, struct fault *fault)
     return rc;
 }
 
-/*
- * The thread sleeps in the call while a signal waits for it: the owner of a lock may be stopped
- * until this thread has answered. The signal's handler then runs now, on the thread's own stack
- * as always.
- */
-static void open_waiting(struct injection *injection, uint64_t signals)
-{
-    struct session *session = &injection->session;
-    struct deadline soon = {.at = clock_now() + ABANDON_WAIT_NS};
-
-    if (session_interrupt(session, NULL) != FAULT_NONE ||
-        session_wait(session, &soon, NULL) != FAULT_NONE || session->state < SESSION_EVENT ||
-        session->state > SESSION_GROUP)
-        return;
-    injection->open |= signals;
-    session_set_sigmask(session, scratch_call_mask() & ~(injection->open & ~injection->mask));
-}
-
-/* Waits for the next stop; meanwhile looks whether a signal must be let in. */
-static fault_code wait_in_call(struct injection *injection, struct fault *fault)
-{
-    struct session *session = &injection->session;
-    struct proc_status seen = {0}, now;
-
-    if (injection->stage != STAGE_IN_CALL || !injection->own_stack || !injection->stoppers)
-        return session_wait(session, &injection->until, fault);
-    while (session->state == SESSION_RUNNING) {
-        struct deadline look = injection->until;
-        uint64_t signals, soon = clock_now() + LOOK_NS;
-        look.at = soon < look.at ? soon : look.at;
-        fault_code rc = session_wait(session, &look, fault);
-        if (rc != FAULT_CALL_DEADLINE || deadline_passed(&injection->until))
-            return rc;
-        signals = waiting_signals(injection, &now);
-        if (signals && seen.voluntary_switches == now.voluntary_switches)
-            open_waiting(injection, signals);
-        seen = now;
-    }
-    return FAULT_NONE;
-}
-
 fault_code run_step(struct injection *injection, struct fault *fault)
 {
     struct session *session = &injection->session;
@@ -147,7 +105,7 @@ fault_code run_step(struct injection *injection, struct fault *fault)
             return abandon_call(injection, fault);
         rc = session_to_syscall(session, fault);
         if (rc == FAULT_NONE)
-            rc = wait_in_call(injection, fault);
+            rc = session_wait(session, &injection->until, fault);
         if (rc == FAULT_CALL_DEADLINE)
             return abandon_call(injection, fault);
         if (rc != FAULT_NONE)

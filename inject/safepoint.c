@@ -359,7 +359,6 @@ const char *proof_text(enum proof proof)
         [PROOF_MAYBE_ENDING] = "may be ending, which only its frames show",
         [PROOF_RSEQ] = "may be in a restartable sequence, which kernels before 5.13 do not show",
         [PROOF_NO_STATUS] = "has a status in /proc that could not be read",
-        [PROOF_STOPS_OTHERS] = "may have stopped other threads by signals, or be one of them",
         [PROOF_PARTIAL] = "may be on the stack of a coroutine, within its own",
         [PROOF_OCCUPIED] = "would wait for the address space, which another thread keeps locked",
         [PROOF_STRICT] = "is under strict seccomp, which would kill it at any injected system call",

@@ -31,7 +31,6 @@ enum proof {
     PROOF_RSEQ,          /* it may be in a restartable sequence, which only the kernel knows */
     PROOF_CLOSING,       /* it waits in close(2), which a stop would cut short: not stopped */
     PROOF_NO_STATUS,     /* its restrictions by the kernel could not be read */
-    PROOF_STOPS_OTHERS,  /* threads of the process are stopped by signals, perhaps by this one */
     PROOF_PARTIAL,       /* its frames do not lead to its start: it may be a coroutine */
     PROOF_OCCUPIED,      /* the call would wait for the lock of the address space */
     /* inject/bounds.h */

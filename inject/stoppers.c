@@ -1,14 +1,18 @@
 #include "inject/stoppers.h"
 #include "attach/threads.h"
 #include "host/task.h"
+#include "inject/faults.h"
 #include "inject/plan.h"
 
+#include <errno.h>
 #include <signal.h>
+#include <time.h>
 
 enum {
-    LOOKS = 256,        /* at other threads before a stop */
-    HELD_LOOKS = 32,    /* while one is stopped, some 30 us each */
-    BLOCKING_TICKS = 2, /* of user time; a handler that waits asleep needs microseconds */
+    LOOKS_NS = 50000000, /* for which the threads are watched, without a signal on its way */
+    LOOKS_MOST_NS = 1000000000,
+    PAUSE_NS = 1000000,
+    THREADS_LOOKED_AT = 256,
     HANDLER_WORDS =
         1024 /* from the stack pointer of a thread that waits in a handler to its frame */
 };
@@ -46,92 +50,53 @@ static bool is_in_handler(const struct injection_env *env, remote_addr sp)
 }
 
 /*
- * True if a thread that is awake blocks the signals outside of a handler as well. Not known at
- * once: it may be in a handler, and not yet asleep there, for as long as it gets no CPU. So it
- * counts as outside only when it has worked for a while since it was first seen so.
+ * Returns a thread that waits in the handler of one of the signals, which it blocks; 0: none.
+ * *pending: another is about to run it, as soon as it gets a CPU.
  */
-static bool blocks_anyway(const struct injection *injection, pid_t tid)
+static pid_t find_waiting(const struct injection_env *env, uint64_t signals, bool *pending)
 {
-    const struct target *target = injection->env.target;
-    struct stop_record *record = stops_of(injection->stops, tid);
-    struct proc_stat stat;
-
-    if (thread_stat(target->proc, target->pid, tid, &stat))
-        return true; /* it has ended */
-    if (!record->blocks)
-        record->blocks_from = stat.user_ticks;
-    record->blocks = true;
-    return stat.user_ticks - record->blocks_from >= BLOCKING_TICKS;
-}
-
-/* Looks at a thread whose record may be another one's: that one stays. */
-static void forget_blocking(const struct injection *injection, pid_t tid)
-{
-    const struct stop_record *record = stops_find(injection->stops, tid);
-
-    if (record && record->blocks)
-        stops_of(injection->stops, tid)->blocks = false;
-}
-
-/*
- * A handler's own signal is blocked while it runs. Threads that block the signal all the time
- * never run it. The look ends at the first thread that has certainly been stopped; one of which it
- * is not known does not end it, so that all of these are measured over the same time.
- */
-static bool have_stopped(const struct injection *injection, pid_t tid, size_t most)
-{
-    const struct target *target = injection->env.target;
-    const uint64_t stoppers = injection->stoppers;
-    bool stopped = false, unknown = false;
+    const struct target *target = env->target;
     struct proc_syscall at;
     struct proc_status status;
     struct threads threads;
+    pid_t found = 0;
 
+    *pending = false;
     if (threads_list(&threads, target, NULL) != FAULT_NONE)
-        return true;
-    for (size_t i = 0; i < threads.count && i < most && !stopped; i++) {
+        return 0;
+    for (size_t i = 0; i < threads.count && i < THREADS_LOOKED_AT && !found; i++) {
         const struct thread *thread = &threads.list[i];
         if (thread_status(target->proc, target->pid, thread->tid, &status))
             continue;
-        stopped = thread->tid != tid && (status.sig_pending & ~status.sig_blocked & stoppers);
-        const bool blocks = status.sig_blocked & stoppers;
-        if (blocks && !thread_read_syscall(thread, target, &at))
-            continue;
-        if (blocks && !at.asleep)
-            unknown |= !blocks_anyway(injection, thread->tid);
-        const bool waits = blocks && at.asleep && is_in_handler(&injection->env, at.sp);
-        if (!blocks || waits)
-            forget_blocking(injection, thread->tid);
-        stopped |= waits;
+        *pending |= (status.sig_pending & ~status.sig_blocked & signals) != 0;
+        if ((status.sig_blocked & signals) && thread_read_syscall(thread, target, &at) &&
+            at.asleep && is_in_handler(env, at.sp))
+            found = thread->tid;
     }
     threads_free(&threads);
-    return stopped || unknown;
+    return found;
 }
 
-bool stoppers_before(const struct injection *injection, pid_t tid)
+fault_code stoppers_refuse(const struct injection_env *env, struct fault *fault)
 {
-    return injection->stoppers && !injection->looks && have_stopped(injection, tid, LOOKS);
-}
+    const struct timespec pause = {0, PAUSE_NS};
+    const uint64_t begun = clock_now();
+    uint64_t signals, now = begun, until = begun + LOOKS_NS;
+    struct proc_status status;
+    bool pending;
 
-/*
- * At its stop a thread sleeps once. It has not been awake before that if it is where it slept, and
- * has neither slept nor lost its CPU besides: on its way it may have stopped others, lost its CPU
- * to them, and be in another system call of the same frame size.
- */
-static bool has_slept_since(const struct injection *injection)
-{
-    const struct stop_record *record = stops_find(injection->stops, injection->session.tid);
-    const struct proc_status *own = &injection->own;
-
-    return record && record->at.asleep && record->switches && injection->own_known &&
-           own->voluntary_switches - record->switches <= 1 &&
-           own->other_switches == record->other_switches &&
-           arch_sp(&injection->original) == record->at.sp &&
-           arch_pc(&injection->original) == record->at.pc;
-}
-
-bool stoppers_held(const struct injection *injection)
-{
-    return injection->stoppers && !injection->looks && !has_slept_since(injection) &&
-           have_stopped(injection, injection->session.tid, HELD_LOOKS);
+    /* The handlers are those of now: it may have installed more since it was opened. */
+    if (process_status(env->target->proc, target_via(env->target), &status))
+        return FAULT_NONE;
+    signals = stoppers_signals(status.sig_caught);
+    for (; signals && now < until && now - begun < LOOKS_MOST_NS; now = clock_now()) {
+        pid_t tid = find_waiting(env, signals, &pending);
+        if (tid)
+            return fault_set(fault, FAULT_STOPS_THREADS, 0, "choose a thread", "thread %d",
+                             (int)tid);
+        if (pending)
+            until = clock_now() + LOOKS_NS;
+        nanosleep(&pause, NULL);
+    }
+    return FAULT_NONE;
 }

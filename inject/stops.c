@@ -52,18 +52,15 @@ void stops_look(struct stop_record *record, const struct thread *thread,
     record->stops_there = 0;
     record->unchanged = false;
     record->switches = 0;
-    if (now->asleep && thread_status(target->proc, target->pid, thread->tid, &status) == 0) {
+    if (now->asleep && thread_status(target->proc, target->pid, thread->tid, &status) == 0)
         record->switches = status.voluntary_switches;
-        record->other_switches = status.other_switches;
-    }
 }
 
 /* What else than the thread itself may change such a result. */
 static bool depends_on_others(enum proof proof)
 {
     return proof == PROOF_COLLECTOR || proof == PROOF_NO_STATUS || proof == PROOF_RSEQ ||
-           proof == PROOF_UNREADABLE || proof == PROOF_OCCUPIED || proof == PROOF_STOPS_OTHERS ||
-           proof >= PROOF_STRICT;
+           proof == PROOF_UNREADABLE || proof == PROOF_OCCUPIED || proof >= PROOF_STRICT;
 }
 
 /*

@@ -26,11 +26,8 @@ struct stop_record {
     uint64_t not_before;     /* no stop is worth while until then */
     struct proc_syscall at;  /* where it slept before its last stop; not asleep: not known */
     uint64_t switches;       /* and how often it had slept by then */
-    uint64_t other_switches; /* and how often it had lost its CPU, if switches is not 0 */
     unsigned stops_there;    /* stops since; each lets it sleep twice: stopped, and again */
     bool unchanged;          /* it has slept in that place since then, when last looked at */
-    bool blocks;             /* it was awake in a handler, or blocks its signal (stoppers.c) */
-    uint64_t blocks_from;    /* its user time when that was seen first, clock ticks */
     remote_addr pc, sp;      /* at its last stop */
     long nr;                 /* the system call in which it was then; -1: it was running */
     unsigned nr_stops;       /* results in this system call */

@@ -6,6 +6,7 @@
  * restore_sigcontext) and arch/x86/kernel/fpu/signal.c (fpu__restore_sig).
  */
 #include "inject/arch.h"
+#include "inject/scratch.h"
 #include "inject/x86_64_xstate.h"
 
 #include <string.h>
@@ -202,7 +203,8 @@ bool arch_forge(struct arch_frames *frames, const arch_regs *regs, const arch_re
     }
     if (scratch_len) {
         arch_enter_syscall(&unmap, gadgets, frames->last, SYS_munmap, unmap_args);
-        fill_frame(&frame, &unmap, fpstate, mask, gadgets->sigreturn);
+        /* The handler of a signal that waited must not leave before the area is unmapped. */
+        fill_frame(&frame, &unmap, fpstate, scratch_call_mask(), gadgets->sigreturn);
         memcpy(frames->bytes + MAP_SLOTS, &frame, sizeof frame);
     }
     memcpy(frames->bytes + (frames->map - frames->addr), &gadgets->store, sizeof gadgets->store);

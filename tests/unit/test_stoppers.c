@@ -1,5 +1,6 @@
-/* Whether a thread may have stopped others by signals: this process is the target. */
+/* Whether a process stops its threads by signals: this process is the target. */
 #include "check.h"
+#include "inject/faults.h"
 #include "inject/plan.h"
 #include "inject/stoppers.h"
 #include "own.h"
@@ -10,80 +11,55 @@
 #include <sys/syscall.h>
 
 #define BIT(signal) (1ull << ((signal)-1))
-enum { WAIT_NS = 20000000 };
-
-enum doing { DOING_SLEEP, DOING_SPIN, DOING_END };
 
 static struct own own;
 static struct plan plan;
-static struct stops stops;
-static struct injection injection;
-static _Atomic enum doing doing;
-static atomic_bool in_handler;
+static struct injection_env env;
+static atomic_bool in_handler, ended;
 static pthread_t other;
 
-static void sleep_shortly(void)
+static void wait_for_end(void)
 {
-    const struct timespec pause = {0, WAIT_NS};
+    const struct timespec pause = {0, 20000000};
 
-    nanosleep(&pause, NULL);
-}
-
-static void do_it(void)
-{
-    while (atomic_load(&doing) == DOING_SPIN)
-        continue;
-    while (atomic_load(&doing) == DOING_SLEEP)
-        sleep_shortly();
+    while (!atomic_load(&ended))
+        nanosleep(&pause, NULL);
 }
 
 static void stop_in_handler(int signo)
 {
     (void)signo;
     atomic_store(&in_handler, true);
-    do_it();
-    atomic_store(&in_handler, false);
+    wait_for_end();
 }
 
 static void *wait_for_stop(void *unused)
 {
-    while (atomic_load(&doing) != DOING_END)
-        sleep_shortly();
+    wait_for_end();
     return unused;
 }
 
-static void *block_and_do(void *unused)
+static void *block_and_wait(void *unused)
 {
     sigset_t set;
 
     sigemptyset(&set);
     sigaddset(&set, SIGUSR1);
     pthread_sigmask(SIG_BLOCK, &set, NULL);
-    do_it();
+    wait_for_end();
     return unused;
 }
 
-static bool start_other(void *(*function)(void *), enum doing what)
+static bool start_other(void *(*function)(void *))
 {
-    atomic_store(&doing, what);
+    atomic_store(&ended, false);
     return CHECK(pthread_create(&other, NULL, function, NULL) == 0);
 }
 
 static void end_other(void)
 {
-    atomic_store(&doing, DOING_END);
+    atomic_store(&ended, true);
     pthread_join(other, NULL);
-}
-
-/* False: it never became so. */
-static bool becomes(bool stopped)
-{
-    for (int i = 0; i < 1000; i++) {
-        if (stoppers_before(&injection, getpid()) == stopped)
-            return true;
-        sleep_shortly();
-    }
-    return false;
 }
 
 /* Not those that every program handles, nor those of a program that handles them all. */
@@ -99,79 +75,29 @@ static void test_signals_of_threads(void)
     CHECK(stoppers_signals(~0ull) == 0 && stoppers_signals(~BIT(SIGUSR2)) == 0);
 }
 
-/* A thread that is awake in its handler counts, too: it may have had no CPU yet to fall asleep. */
-static void test_in_handler(enum doing what)
+static void test_in_handler(void)
 {
-    memset(&stops, 0, sizeof stops);
-    if (!start_other(wait_for_stop, DOING_SLEEP))
+    struct fault fault = {0};
+
+    if (!start_other(wait_for_stop))
         return;
-    CHECK(becomes(false));
-    atomic_store(&doing, what);
+    CHECK(stoppers_refuse(&env, NULL) == FAULT_NONE);
     pthread_kill(other, SIGUSR1);
     while (!atomic_load(&in_handler))
         continue;
-    CHECK(what == DOING_SPIN ? stoppers_before(&injection, getpid()) : becomes(true));
-    CHECK(stoppers_held(&injection));
-    injection.looks = true; /* no call is made */
-    CHECK(!stoppers_before(&injection, getpid()) && !stoppers_held(&injection));
-    injection.looks = false;
+    CHECK(stoppers_refuse(&env, &fault) == FAULT_STOPS_THREADS);
+    CHECK(strncmp(fault.what, "thread ", 7) == 0);
     end_other();
+    CHECK(stoppers_refuse(&env, NULL) == FAULT_NONE);
 }
 
-/* One that works with the signal blocked is in no handler; that shows only after a while. */
-static void test_blocked(enum doing what)
+/* One that leaves the signal to others is in no handler. */
+static void test_blocked(void)
 {
-    memset(&stops, 0, sizeof stops);
-    if (!start_other(block_and_do, what))
+    if (!start_other(block_and_wait))
         return;
-    if (what == DOING_SPIN)
-        CHECK(becomes(true));
-    CHECK(becomes(false));
+    CHECK(stoppers_refuse(&env, NULL) == FAULT_NONE);
     end_other();
-}
-
-/* The thread is where it slept when nobody was stopped: it has stopped nobody. */
-static void test_has_slept_since(void)
-{
-    struct stop_record *record = stops_of(&stops, getpid());
-    const struct stop_record asleep = {
-        .tid = getpid(), .at = {.asleep = true}, .switches = 7, .other_switches = 3};
-
-    memset(&stops, 0, sizeof stops);
-    if (!start_other(wait_for_stop, DOING_SLEEP))
-        return;
-    pthread_kill(other, SIGUSR1);
-    CHECK(becomes(true));
-    injection.own_known = true;
-    injection.own = (struct proc_status){.voluntary_switches = 8, .other_switches = 3};
-    *record = asleep;
-    CHECK(!stoppers_held(&injection));
-    injection.own.voluntary_switches = 9; /* slept in another place, and here again */
-    CHECK(stoppers_held(&injection));
-    injection.own.voluntary_switches = 8;
-    injection.own.other_switches = 4; /* lost its CPU on its way */
-    CHECK(stoppers_held(&injection));
-    injection.own.other_switches = 3;
-    record->at.pc = 16; /* in another system call */
-    CHECK(stoppers_held(&injection));
-    *record = asleep;
-    record->at.sp = 16;
-    CHECK(stoppers_held(&injection));
-    *record = asleep;
-    record->at.asleep = false; /* it was running */
-    CHECK(stoppers_held(&injection));
-    end_other();
-}
-
-/* What is known of another thread is not lost for a thread that only happens to be looked at. */
-static void test_records_stay(void)
-{
-    const pid_t same_place = getpid() + STOPS_THREADS;
-
-    memset(&stops, 0, sizeof stops);
-    stops_of(&stops, same_place)->stops = 5;
-    CHECK(!stoppers_before(&injection, getpid()));
-    CHECK(stops_find(&stops, same_place) && stops_find(&stops, same_place)->stops == 5);
 }
 
 static void note_own_restorer(void)
@@ -191,18 +117,10 @@ int main(void)
     test_signals_of_threads();
     if (CHECK(own_open(&own))) {
         note_own_restorer();
-        injection.env = (struct injection_env){
-            .target = &own.target, .memory = &own.memory, .plan = &plan, .stops = &stops};
-        injection.stops = &stops;
-        injection.session.tid = getpid();
-        injection.stoppers = BIT(SIGUSR1);
-        /* First: later threads reuse a stack with the remains of a handler's frame. */
-        test_blocked(DOING_SLEEP);
-        test_blocked(DOING_SPIN);
-        test_in_handler(DOING_SLEEP);
-        test_in_handler(DOING_SPIN);
-        test_has_slept_since();
-        test_records_stay();
+        env = (struct injection_env){.target = &own.target, .memory = &own.memory, .plan = &plan};
+        test_blocked(); /* first: later threads reuse a stack with the remains of a handler's frame
+                         */
+        test_in_handler();
     }
     own_close(&own);
     return check_result();

@@ -1,6 +1,7 @@
 /* x86-64: the forged signal frames, read back as the C library declares them. */
 #include "check.h"
 #include "inject/arch.h"
+#include "inject/scratch.h"
 
 #include <cpuid.h>
 #include <string.h>
@@ -139,12 +140,12 @@ static void check_resume_registers(const mcontext_t *m)
     CHECK((uint64_t)g[REG_R14] == resume.r14 && (uint64_t)g[REG_R15] == resume.r15);
 }
 
-static void check_context(const ucontext_t *context)
+static void check_context(const ucontext_t *context, uint64_t wanted)
 {
     uint64_t mask;
 
     memcpy(&mask, &context->uc_sigmask, sizeof mask);
-    CHECK(mask == blocked);
+    CHECK(mask == wanted);
     CHECK(context->uc_flags == 7); /* extended state; ss is included, and is restored unchanged */
     CHECK(context->uc_link == NULL);
     /* Neither SS_DISABLE nor a stack: the kernel must refuse it. */
@@ -160,7 +161,7 @@ static void test_resume_frame(void)
     if (!CHECK(forge(0x7ffe00000008, &gadgets)))
         return;
     ucontext_t context = context_at(frames.frame0);
-    check_context(&context);
+    check_context(&context, blocked);
     check_resume_registers(&context.uc_mcontext);
 }
 
@@ -172,7 +173,7 @@ static void test_unmap_frame(void)
         return;
     ucontext_t context = context_at(frames.unmap);
     const greg_t *g = context.uc_mcontext.gregs;
-    check_context(&context);
+    check_context(&context, scratch_call_mask());
     CHECK((uint64_t)g[REG_RIP] == gadgets.syscall_return && g[REG_RAX] == SYS_munmap);
     CHECK((uint64_t)g[REG_RSP] == frames.frame0);
     CHECK(g[REG_RDI] == 1 && g[REG_RSI] == SCRATCH); /* refused until the address is known */

@@ -1,22 +1,25 @@
 /*
  * A program that stops its own threads by signals, as crash reporters, thread dumpers and small
- * language runtimes do: stopper MODE REPORT [--time MS].
+ * language runtimes do: stopper MODE REPORT [--time MS [FIFO]].
  *
  * MODE:
  *   collect  a thread sends SIGUSR1 to all others and waits until each has answered from its
  *            handler, which waits for SIGUSR2 (sigsuspend); then it lets them go on
  *   dump     the same, but the first thread stops the others, and sleeps while they are stopped
+ *   jump     stops nobody: the handler of SIGUSR1 leaves by siglongjmp, and another thread dumps a
+ *            profile into a FIFO, so that it owns a lock of jemalloc until someone reads that.
+ *            A round in which the first thread is not cancelable is an error
  *
- * Some threads allocate all the time. One that is stopped may own a lock of jemalloc. The last one
- * of those that are stopped sleeps on a small stack, which has no space for a call; it is named
- * "small".
+ * Some threads allocate all the time. One that is stopped may own a lock of jemalloc.
  */
 #include "report.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <jemalloc/jemalloc.h>
 #include <pthread.h>
 #include <semaphore.h>
+#include <setjmp.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -28,15 +31,15 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { ALLOCATORS = 3, SLEEPERS = 1, THREADS_MAX = ALLOCATORS + SLEEPERS + 1, BLOCKS = 24 };
-enum { SMALL_STACK = 64 << 10 };
-enum { STOPPED_NS = 500000, RUNNING_NS = 300000 };
+enum { ALLOCATORS = 3, THREADS_MAX = ALLOCATORS + 1, BLOCKS = 24 };
+enum { STOPPED_NS = 5000000, RUNNING_NS = 300000 };
 
 static struct report *report;
 static pthread_t threads[THREADS_MAX];
 static size_t thread_count;
 static sem_t answered;
 static atomic_uint stops, resumes;
+static sigjmp_buf round_start;
 
 static void on_resume(int signo)
 {
@@ -108,29 +111,52 @@ static void *allocator(void *unused)
         size_t i = (unsigned)rand_r(&seed) % BLOCKS;
         free(blocks[i]);
         blocks[i] = malloc((size_t)(rand_r(&seed) % 4000) + 16);
+        if (i == 0)
+            sleep_ns(1000); /* so that the stopper gets a CPU on a busy machine, too */
     }
     return unused;
 }
 
-static void *sleeper(void *unused)
+static void *dumper(void *fifo)
 {
-    prctl(PR_SET_NAME, "small");
+    const char *path = fifo;
+
+    mallctl("prof.dump", NULL, NULL, &path, sizeof path);
     for (;;)
-        sleep_ns(1000000);
-    return unused;
+        pause();
+    return NULL;
 }
 
-static pthread_t start(void *(*function)(void *), size_t stack)
+static pthread_t start(void *(*function)(void *), void *argument)
 {
-    pthread_attr_t attributes;
     pthread_t thread;
 
-    pthread_attr_init(&attributes);
-    if (stack)
-        pthread_attr_setstacksize(&attributes, stack);
-    if (pthread_create(&thread, &attributes, function, NULL) != 0)
+    if (pthread_create(&thread, NULL, function, argument) != 0)
         _exit(1);
     return thread;
+}
+
+static void jump(int signo)
+{
+    (void)signo;
+    siglongjmp(round_start, 1);
+}
+
+static void jump_for_ever(char *fifo)
+{
+    const struct sigaction action = {.sa_handler = jump};
+    int cancelable;
+
+    start(dumper, fifo);
+    sigaction(SIGUSR1, &action, NULL);
+    sigsetjmp(round_start, 1);
+    report->state = REPORT_READY;
+    for (;;) {
+        sleep_ns(1000000);
+        pthread_setcancelstate(PTHREAD_CANCEL_ENABLE, &cancelable);
+        report->errors += cancelable != PTHREAD_CANCEL_ENABLE;
+        report->iterations++;
+    }
 }
 
 int main(int argc, char **argv)
@@ -153,13 +179,13 @@ int main(int argc, char **argv)
     sigaction(SIGUSR2, &action, NULL);
     report->magic = REPORT_MAGIC;
     report->pid = getpid();
+    if (strcmp(argv[1], "jump") == 0 && argc > 5)
+        jump_for_ever(argv[5]);
     for (size_t i = 0; i < ALLOCATORS; i++)
-        threads[thread_count++] = start(allocator, 0);
-    for (size_t i = 0; i < SLEEPERS; i++)
-        threads[thread_count++] = start(sleeper, SMALL_STACK);
+        threads[thread_count++] = start(allocator, NULL);
     if (!first_stops) {
         threads[thread_count++] = pthread_self();
-        start(stopper, 0);
+        start(stopper, NULL);
     }
     report->state = REPORT_READY;
     for (;;) {
