@@ -14,12 +14,15 @@
 
 /* ---- a run's user ---- */
 
-/* Without an option that stops threads. */
+/* The way without an option that stops threads; else how to look without one. */
 static const char *instead_of(const struct job *job)
 {
     if (job->options->freeze)
         return "omit --freeze: memory is read without a stop";
-    return job->options->call ? "omit --call, which is not needed here" : job->instead;
+    if (job->options->call)
+        return "omit --call, which is not needed here";
+    return job->instead ? job->instead
+                        : "look at it by jeattach stats or jeattach dump -o, which need no call";
 }
 
 struct subject job_subject(const struct job *job)

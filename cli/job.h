@@ -9,7 +9,7 @@
 struct job {
     const struct options *options;
     const char *verb;    /* before the pid: "dump the profile of process" */
-    const char *instead; /* what needs no call (message.h); NULL: nothing, or --call is omitted */
+    const char *instead; /* what needs no call (message.h); NULL: other verbs */
     bool keeps_samples;  /* what the verb has sampled can still be dumped after it */
     struct attachment *attachment;
     struct run_events events;

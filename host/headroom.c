@@ -245,15 +245,9 @@ bool headroom_read_on(const struct procfs *proc, pid_t pid, unsigned cpus, struc
     if (out->bytes < UINT64_MAX - survey.swap)
         out->bytes += survey.swap;
     out->bytes = lesser(out->bytes, survey.both);
-    out->left = out->bytes;
-    out->cpus = seen ? cpus_of(proc, pid, cpus) : 0;
-    out->bytes = without_batches(out->bytes, out->cpus);
+    if (seen)
+        out->bytes = without_batches(out->bytes, cpus_of(proc, pid, cpus));
     return seen;
-}
-
-uint64_t headroom_for(const struct headroom *headroom, uint64_t bytes)
-{
-    return bytes < BATCH ? bytes : bytes + headroom->cpus * KEPT;
 }
 
 bool headroom_read(const struct procfs *proc, pid_t pid, struct headroom *out)

@@ -9,8 +9,6 @@ struct headroom {
      * clean page cache that is not locked, and what still fits into swap.
      */
     uint64_t bytes;
-    uint64_t left; /* the same with what the CPUs may keep to themselves */
-    uint64_t cpus; /* that may do so */
     /* The cgroup with the least headroom: its directory as the tool sees it. */
     char group[CGROUP_DIR_MAX];
 };
@@ -35,5 +33,3 @@ struct headroom {
 bool headroom_read_on(const struct procfs *proc, pid_t pid, unsigned cpus, struct headroom *out);
 /* Does the same on this machine. */
 bool headroom_read(const struct procfs *proc, pid_t pid, struct headroom *out);
-/* Returns what headroom->left has to be for so many bytes. */
-uint64_t headroom_for(const struct headroom *headroom, uint64_t bytes);

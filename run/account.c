@@ -49,7 +49,6 @@ static fault_code count_by_call(struct account *account, struct attachment *atta
 {
     fault_code rc;
 
-    attachment->work = WORK_REFRESH;
     rc = readout_hold(attachment, call_for_gauges, account, fault);
     if (rc != FAULT_NONE)
         return rc;

@@ -133,10 +133,8 @@ static fault_code visit_seen(struct activating_run *run, const struct activation
     struct activating *result = run->result;
     fault_code rc = attachment->planned ? FAULT_NONE : attachment_prepare(attachment, fault);
 
-    attachment->work = WORK_SAMPLE;
     if (rc == FAULT_NONE)
         rc = need_check(attachment, fault);
-    attachment->work = 0;
     if (rc != FAULT_NONE)
         return rc;
     const struct injection_env env = attachment_env(attachment);

@@ -458,11 +458,7 @@ fault_code attachment_hold(struct attachment *attachment, held_action action, vo
 
     if (attachment->request.way == WAY_MEMORY)
         return fault_set(fault, FAULT_CALL_FORBIDDEN, 0, "hold", "%d", (int)attachment->target.pid);
-    attachment->work |= attachment->usual_work;
-    if (!attachment->work)
-        attachment->work = WORK_REFRESH;
     apart_run(hold_apart, &hold);
-    attachment->work = 0;
     if (attachment->injection.summary.tid)
         look_at_end(attachment, hold.code);
     stall_guard_follow(&attachment->stall_guard);

@@ -33,15 +33,6 @@ struct attach_request {
     const struct run_events *events; /* NULL: none */
 };
 
-/* What a hold does: some need more of the target's memory than others (run/need.h). */
-enum work {
-    WORK_REFRESH = 1, /* collects the statistics of all arenas */
-    WORK_DUMP = 2,    /* makes a profile */
-    WORK_FILE = 4,    /* which the target writes to a file */
-    WORK_REPORT = 8,  /* makes a text of malloc_stats_print, or of the recent allocations */
-    WORK_SAMPLE = 16, /* switches sampling on, and must be able to come back */
-};
-
 /* What was read from memory (run/readout.h). */
 struct read_summary {
     unsigned count;      /* profiles */
@@ -86,8 +77,6 @@ struct attachment {
     struct prof_byte byte;          /* found by switching_find (run/switching.h) */
     struct tsd_place threads_place; /* found by thread_view_read; layout NULL: not yet */
     bool frame_checked;             /* on a child of the tool, once */
-    unsigned work;                  /* enum work, of the next hold, besides usual_work */
-    unsigned usual_work;            /* of every hold; if both are 0: WORK_REFRESH */
     unsigned holds;                 /* so far: threads stopped */
     unsigned calls;                 /* in all holds */
     uint64_t longest_ns;            /* the longest hold */

@@ -62,7 +62,6 @@ static fault_code take_held(struct attachment *attachment, void *ctx, struct fau
 static fault_code take_by_call(struct attachment *attachment, struct taking *taking,
                                struct fault *fault)
 {
-    attachment->work = taking->steps.first ? WORK_DUMP | WORK_REFRESH : WORK_DUMP;
     return attachment_hold(attachment, take_held, taking, fault);
 }
 

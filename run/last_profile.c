@@ -157,7 +157,6 @@ static fault_code take_next_text(struct last_profile *last, struct attachment *a
         return read_unstopped(attachment, text, reading, fault);
     if (attachment->reads)
         return readout_take(attachment, text, fault);
-    attachment->work = WORK_DUMP;
     return attachment_hold(attachment, dump_by_call, text, fault);
 }
 

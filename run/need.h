@@ -1,15 +1,14 @@
 /*
- * How much memory the kernel may charge to a target for what one hold does. A cgroup that
- * has less left refuses the hold: the kernel would kill a process for the missing page.
+ * How much of its memory limits a target must have left for a call. A cgroup that has less
+ * refuses the hold: the kernel would kill a process for the missing page.
  */
 #pragma once
 
 #include "run/attachment.h"
 
 /*
- * Checks that every memory limit of the target leaves enough for its next hold
- * (attachment->work), and for the pages that come back from swap when it runs. Reads
- * jemalloc's data only where a limit is near. FAULT_NO_HEADROOM if one leaves less.
+ * Checks that every memory limit of the target leaves enough for a call, and for the pages that
+ * come back from swap in it. FAULT_NO_HEADROOM if one leaves less.
  */
 fault_code need_check(struct attachment *attachment, struct fault *fault);
 

@@ -246,7 +246,6 @@ static fault_code run_recent(struct recent *recent, struct attachment *attachmen
     recent->capture.text.limit = recent->text.limit;
     sampling->more = restore_list;
     sampling->more_ctx = recent;
-    attachment->usual_work = WORK_REPORT | WORK_SAMPLE;
     rc = attachment_hold(attachment, begin_held, recent, fault);
     rc = sampling_begun(attachment, sampling, rc, fault);
     if (rc != FAULT_NONE)

@@ -302,8 +302,6 @@ fault_code recording_run(struct recording *recording, struct fault *fault)
     if (rc == FAULT_NONE)
         rc = trigger_open(&recording->trigger, attachment, &recording->request.trigger, fault);
     if (rc == FAULT_NONE)
-        attachment->usual_work = WORK_DUMP | WORK_SAMPLE;
-    if (rc == FAULT_NONE)
         rc = readout_act(attachment, sampling_begin, sampling, fault);
     rc = sampling_begun(attachment, sampling, rc, fault);
     if (rc != FAULT_NONE)

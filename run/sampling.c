@@ -174,7 +174,6 @@ fault_code sampling_begun(struct attachment *attachment, struct sampling *sampli
                                      : sampling->shared                ? NOTE_SHARED
                                                                        : NOTE_SWITCHED_ON;
 
-    attachment->usual_work &= ~(unsigned)WORK_SAMPLE;
     if (sampling->began)
         children_recognise(&sampling->children, attachment);
     if (rc != FAULT_NONE)

@@ -231,7 +231,6 @@ static fault_code hold_once(struct top_refresh *refresh, struct fault *fault)
         rc = attachment_renew(attachment, interrupt_flag(), fault);
     }
     if (rc == FAULT_NONE) {
-        attachment->work = WORK_REFRESH | WORK_DUMP;
         rc = attachment_hold(attachment, look_held, refresh, fault);
         note_hold(refresh);
     }

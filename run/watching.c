@@ -356,7 +356,6 @@ static fault_code check_profiling(struct watching *watch)
             attachment->request.way == WAY_MEMORY)
             return rc;
     }
-    attachment->usual_work = WORK_DUMP | (watch->request.on ? (unsigned)WORK_SAMPLE : 0);
     if (watch->request.on)
         return readout_act(attachment, check_held, watch, &watch->fault);
     return readout_hold(attachment, check_held, watch, &watch->fault);

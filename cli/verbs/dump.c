@@ -157,7 +157,6 @@ static fault_code run_in_target(struct dump *dump, struct fault *fault)
     struct attachment *attachment = &dump->attachment;
     fault_code rc;
 
-    attachment->work = WORK_DUMP | WORK_FILE;
     rc = attachment_hold(attachment, dump_held, dump, fault);
     if (rc != FAULT_NONE)
         return rc;

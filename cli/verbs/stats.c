@@ -75,7 +75,6 @@ static fault_code perform_own_report(struct job *job, void *ctx, struct fault *f
     stats->job = job;
     stats->message_at = variable_find(&attachment->instance, "malloc_message", &attachment->modules,
                                       &attachment->target, &attachment->memory);
-    attachment->work = WORK_REFRESH | WORK_REPORT;
     rc = attachment_hold(attachment, report_held, stats, fault);
     return rc == FAULT_NONE ? print_report(stats, fault) : rc;
 }

@@ -305,7 +305,6 @@ fault_code leak_run(struct leak *leak, struct attachment *attachment, struct fau
 {
     fault_code rc;
 
-    attachment->usual_work = WORK_REFRESH | WORK_SAMPLE;
     looks_open(&leak->looks, attachment, true);
     rc = leak->request.reset ? prepare_reset(leak, attachment, fault) : FAULT_NONE;
     if (rc == FAULT_NONE)

@@ -1,7 +1,7 @@
 """At a memory limit: no verb makes the kernel kill the target.
 
-A call and a read need pages, which are charged to the target's cgroup. With a few pages left, and
-the kernel's OOM killer on, each verb works or is refused; the target is never killed.
+A call needs pages, which are charged to the target's cgroup. With a few pages left, and the
+kernel's OOM killer on, each verb works or is refused; the target is never killed.
 """
 
 import contextlib
@@ -57,16 +57,30 @@ READS = {
     "peek": ("peek",),
     "repair": ("on", "--repair"),
 }
+# argv[1]: what it does at a line on stdin, when it has its memory.
+PREPARED = """
+import ctypes, os, sys
+libc = ctypes.CDLL(None)
+print("first", flush=True)
+sys.stdin.readline()
+if sys.argv[1] == "locks" and libc.mlockall(2) != 0:
+    sys.exit("mlockall")
+if sys.argv[1] == "forks" and os.fork() == 0:
+    libc.prctl(1, 9)
+    libc.pause()
+print("ready", flush=True)
+libc.pause()
+"""
 NONE = {"none": ()}  # without the tool: that the victim itself survives is no luck
 FIRST_DUMP = ("dump", "--call", "-o", "-")
 VERBS = dict(CALLS, **READS, **NONE)
 
 
 def needed(text):
-    """Returns the bytes that a refusal names, which are rounded to three digits."""
-    number, unit = re.search(r"a call may need ([0-9.]+) ([KM])iB", text).groups()
-    size = (float(number) + 0.01) * (1024 if unit == "K" else 1 << 20)
-    return int(size) // PAGE * PAGE
+    """Returns the bytes that a refusal names, which are rounded to three digits, and what each CPU
+    may keep to itself."""
+    number = re.search(r"a call may need ([0-9.]+) MiB", text)[1]
+    return int((float(number) + 0.01) * (1 << 20)) // PAGE * PAGE + 63 * PAGE * os.cpu_count()
 
 
 class Limits(lib.TestCase):
@@ -172,6 +186,49 @@ class Limits(lib.TestCase):
                 self.assert_failed(refused, lib.NO_SAFE_MOMENT, "its memory limit is reached")
                 self.assert_ran(self.first_call(version, words, needed(refused.err) + PAGE))
                 self.doCleanups()
+
+    def prepared(self, kind):
+        """Returns a process in which each call has been made once, in a group of its own, and which
+        has then forked, or locks all that it maps."""
+        group = cgroups.Group("memory")
+        self.addCleanup(group.remove)
+        argv, env = releases.command("5.3.0", [sys.executable, "-c", PREPARED, kind])
+        env.update(MALLOC_CONF="prof:true,prof_active:true,lg_prof_sample:12",
+                   PYTHONMALLOC="malloc")
+        process = self.process(argv, env=lib.tool_environment(env), stdin=subprocess.PIPE,
+                               stdout=subprocess.PIPE, preexec_fn=lambda: group.add(0))
+        self.addCleanup(process.stdin.close)
+        self.addCleanup(process.stdout.close)
+        process.stdout.readline()
+        for words in ("stats", "--call"), ("dump", "--call", "-o", "/dev/null"), ("on", "--call"):
+            self.assert_ran(lib.run_tool(*words, process.pid))
+        process.stdin.write(b"go\n")
+        process.stdin.flush()
+        self.assertEqual(process.stdout.readline(), b"ready\n")
+        return process, group
+
+    def test_locked_or_forked(self):
+        """With mlockall(MCL_FUTURE) each page that a call maps is charged at once, and after a fork
+        each page that it writes is a copy: a call needs far more pages than it touches."""
+        calls = dict({name: CALLS[name] for name in ("on", "stream", "purge", "mallctl")},
+                     dump=("dump", "--path", os.path.join(self.directory(), "x.heap")))
+        for kind, pages in ("locks", (16, 32)), ("forks", (64, 64)):
+            for name, words in calls.items():
+                for left in pages:
+                    process, group = self.prepared(kind)
+                    group.write("memory.swappiness", 0)
+                    group.write("memory.limit_in_bytes",
+                                group.number("memory.usage_in_bytes") + left * PAGE)
+                    words = [word for word in words if word != "PID"]
+                    result = lib.run_tool(words[0], process.pid, *words[1:])
+                    where = "%s, %s with %d pages left: %s" % (kind, name, left, result)
+                    self.assertEqual(group.number("memory.oom_control", "oom_kill"), 0, where)
+                    self.assertIsNone(process.poll(), where)
+                    self.assert_failed(result, lib.NO_SAFE_MOMENT, "its memory limit is reached",
+                                       ", and a call may need 2.")
+                    self.assertRegex(result.err, "without a call|needs? no call|is not needed here")
+                    group.write("memory.limit_in_bytes", -1)
+                    self.doCleanups()
 
     def started(self, *words):
         victim = self.victim("nanosleep", ms=20)
