@@ -278,8 +278,7 @@ static const struct fault_row rows[] = {
      "give one PID, or --all if the verb accepts it"},
     {FAULT_LOST, "lost", EXIT_INTERNAL, "%W",
      "the target will finish the call on its own; check it with: jeattach status %P"},
-    {FAULT_TOO_LATE, "too_late", EXIT_NO_SAFE_POINT, "timed out before attaching: %W",
-     "raise --timeout; nothing was touched"},
+    {FAULT_TOO_LATE, "too_late", EXIT_NO_SAFE_POINT, "timed out: %W", "raise --timeout"},
 };
 
 /* For a code without a row, which the tests rule out. */

@@ -7,7 +7,7 @@ enum {
     FAULT_NO_ALLOCATOR = FAULT_FIRST(JEMALLOC, ABSENT), /* no jemalloc found in it */
     FAULT_NO_MATCH,                                     /* no process matches */
 
-    FAULT_TOO_LATE = FAULT_FIRST(JEMALLOC, TRANSIENT), /* timed out before anything was done */
+    FAULT_TOO_LATE = FAULT_FIRST(JEMALLOC, TRANSIENT), /* timed out; what was changed is restored */
     FAULT_NO_ANSWER, /* a page or a file of it never comes, and the wait has no end */
 
     FAULT_PROF_ABSENT = FAULT_FIRST(JEMALLOC, PERMANENT), /* config.prof is false */

@@ -1,16 +1,21 @@
 #include "run/peers.h"
+#include "host/task.h"
 
+#include <errno.h>
 #include <fcntl.h>
-#include <sys/file.h>
 
-enum { TRIES = 5000, TRY_NS = 1000000 }; /* a run holds it for milliseconds, or while it dumps */
+enum { TRIES = 5000, TRY_NS = 1000000 }; /* a run is inside for milliseconds, or while it dumps */
 
 void peers_open(struct peers *peers, const struct target *target)
 {
     if (peers->opened)
         return;
-    peers->fd = procfs_openf(target->proc, O_RDONLY, "%d/maps", (int)target->pid);
+    peers->proc = target->proc;
+    peers->fd = procfs_openf(target->proc, O_RDONLY, "%d/numa_maps", (int)target->pid);
+    if (peers->fd == -ENOENT) /* a kernel without CONFIG_NUMA */
+        peers->fd = procfs_openf(target->proc, O_RDONLY, "%d/auxv", (int)target->pid);
     peers->opened = peers->fd >= 0;
+    peers->tries = TRIES;
 }
 
 void peers_close(struct peers *peers)
@@ -30,7 +35,16 @@ void peers_mark(const struct peers *peers, enum peer_mark mark, bool set)
     struct flock lock = lock_of(mark, set ? F_RDLCK : F_UNLCK);
 
     if (peers->opened)
-        (void)fcntl(peers->fd, F_OFD_SETLK, &lock);
+        (void)fcntl(peers->fd, F_SETLK, &lock);
+}
+
+/* Not an effective id: that of a set-user-ID program is its owner's, whoever has started it. */
+static bool is_heeded(const struct peers *peers, pid_t pid)
+{
+    struct proc_status status;
+
+    return pid > 0 && process_status(peers->proc, pid, &status) == 0 &&
+           (status.uid == 0 || status.uid == getuid());
 }
 
 /* Asks for a lock that excludes the others' shared ones; the own one is no obstacle. */
@@ -38,7 +52,8 @@ bool peers_others(const struct peers *peers, enum peer_mark mark)
 {
     struct flock lock = lock_of(mark, F_WRLCK);
 
-    return peers->opened && fcntl(peers->fd, F_OFD_GETLK, &lock) == 0 && lock.l_type != F_UNLCK;
+    return peers->opened && fcntl(peers->fd, F_GETLK, &lock) == 0 && lock.l_type != F_UNLCK &&
+           is_heeded(peers, lock.l_pid);
 }
 
 bool peers_sample(const struct target *target)
@@ -52,16 +67,27 @@ bool peers_sample(const struct target *target)
     return others;
 }
 
-bool peers_enter(struct peers *peers, bool may_wait)
+/* Of two that try at the same moment, both withdraw, and try again after different times. */
+static bool try_to_enter(struct peers *peers)
 {
-    const struct timespec pause = {.tv_nsec = TRY_NS};
+    peers_mark(peers, PEER_INSIDE, true);
+    peers->entered = !peers_others(peers, PEER_INSIDE);
+    if (!peers->entered)
+        peers_mark(peers, PEER_INSIDE, false);
+    return peers->entered;
+}
+
+bool peers_enter(struct peers *peers, const struct deadline *deadline)
+{
+    const struct timespec pause = {.tv_nsec = TRY_NS + getpid() % 64 * (TRY_NS / 64)};
+    const uint64_t now = clock_now();
+    const uint64_t until = deadline && deadline->at > now ? now + (deadline->at - now) / 2 : 0;
 
     if (!peers->opened || peers->entered)
         return false;
-    for (unsigned i = 0; i < TRIES; i++) {
-        peers->entered = flock(peers->fd, LOCK_EX | LOCK_NB) == 0;
-        if (peers->entered || !may_wait || errno != EWOULDBLOCK)
-            break;
+    while (!try_to_enter(peers) && peers->tries && clock_now() < until &&
+           !deadline_interrupted(deadline)) {
+        peers->tries--;
         nanosleep(&pause, NULL);
     }
     return peers->entered;
@@ -70,6 +96,6 @@ bool peers_enter(struct peers *peers, bool may_wait)
 void peers_leave(struct peers *peers)
 {
     if (peers->entered)
-        (void)flock(peers->fd, LOCK_UN);
+        peers_mark(peers, PEER_INSIDE, false);
     peers->entered = false;
 }

@@ -83,6 +83,12 @@ static void owe_off(struct sampling *sampling)
     children_await(&sampling->children);
 }
 
+/* Nobody waits while a thread is stopped. */
+static const struct deadline *time_to_enter(const struct attachment *attachment)
+{
+    return attachment->switches ? &attachment->deadline : NULL;
+}
+
 fault_code sampling_begin(struct attachment *attachment, void *ctx, struct fault *fault)
 {
     struct sampling *sampling = ctx;
@@ -90,7 +96,7 @@ fault_code sampling_begin(struct attachment *attachment, void *ctx, struct fault
     fault_code rc;
 
     peers_open(peers, &attachment->target);
-    peers_enter(peers, attachment->switches);
+    peers_enter(peers, time_to_enter(attachment));
     rc = learn_state(attachment, sampling, fault);
     sampling->active = prof_is_active(&sampling->former);
     if (rc == FAULT_NONE) {
@@ -209,7 +215,7 @@ static fault_code write_active(struct attachment *attachment, struct sampling *s
                                bool active, enum peer_mark needed, struct fault *fault)
 {
     const bool former = prof_is_active(&sampling->former);
-    const bool entered = peers_enter(&sampling->peers, attachment->switches);
+    const bool entered = peers_enter(&sampling->peers, time_to_enter(attachment));
     fault_code rc = sampling_look(attachment, sampling, fault);
     const bool differs = rc == FAULT_NONE && !sampling->foreign && sampling->active != active;
     const bool ends = needed == PEER_OWES;
@@ -248,7 +254,7 @@ fault_code sampling_end(struct attachment *attachment, void *ctx, struct fault *
 fault_code sampling_keep(struct attachment *attachment, void *ctx, struct fault *fault)
 {
     struct sampling *sampling = ctx;
-    bool entered = peers_enter(&sampling->peers, attachment->switches), active = true;
+    bool entered = peers_enter(&sampling->peers, time_to_enter(attachment)), active = true;
     fault_code rc = read_active(attachment, &active, fault);
 
     if (rc == FAULT_NONE && !active) {
@@ -470,7 +476,7 @@ static fault_code begin_finish(struct attachment *attachment, void *ctx, struct 
     const bool former = prof_is_active(&sampling->former);
     fault_code rc;
 
-    peers_enter(&sampling->peers, attachment->switches); /* until the dump has written it */
+    peers_enter(&sampling->peers, time_to_enter(attachment)); /* until the dump has written it */
     rc = sampling_look(attachment, sampling, fault);
     if (rc == FAULT_NONE && finish->more)
         rc = finish->more(attachment, finish->ctx, fault);

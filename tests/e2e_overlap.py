@@ -2,11 +2,14 @@
 is over, prof.active is false in the process, its children that sample on are named, and nobody's
 sampling ended early."""
 
+import contextlib
+import fcntl
 import json
 import os
 import re
 import shutil
 import signal
+import struct
 import subprocess
 
 import allocators
@@ -206,6 +209,62 @@ class Children(TestCase):
         self.assert_active(False, family.pid)
         self.assert_active(True, good, hidden)
         self.assertEqual(self.told(said, family.pid), ["off", str(good)])
+
+
+F_OFD_SETLK = 37
+
+
+def forge(pid):
+    """Takes the locks by which runs know of each other, in all ways that there are."""
+    lock = struct.pack("hhqqi", fcntl.F_RDLCK, 0, 0, 0, 0)
+    for name in ("maps", "numa_maps", "auxv"):
+        for command in (fcntl.F_SETLK, F_OFD_SETLK):
+            with contextlib.suppress(FileNotFoundError):
+                file = os.open("/proc/%d/%s" % (pid, name), os.O_RDONLY)
+                fcntl.fcntl(file, command, lock)
+                with contextlib.suppress(BlockingIOError):
+                    fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+
+class Strangers(TestCase):
+    """The target's user can lock the files by which runs know of each other."""
+
+    def locked(self):
+        lib.require_root()
+        family = Family(self, user=NOBODY)
+        reads, writes = os.pipe()
+        forger = os.fork()
+        if forger == 0:
+            try:
+                os.setgroups([])
+                os.setgid(NOBODY)
+                os.setuid(NOBODY)
+                forge(family.pid)
+                os.write(writes, b"l")
+                signal.pause()
+            finally:
+                os._exit(1)
+        self.addCleanup(lambda: (os.kill(forger, signal.SIGKILL), os.waitpid(forger, 0)))
+        os.close(writes)
+        with open(reads, "rb") as pipe:
+            self.assertEqual(pipe.read(1), b"l")
+        return family
+
+    def test_forged_locks(self):
+        family = self.locked()
+        result = lib.run_tool("record", "-d", "500ms", "--timeout", "1s", "-o", "/dev/null",
+                              "--force", family.pid)
+        self.assert_ran(result)
+        self.assertNotIn("another run", result.err)
+        self.assertLess(result.seconds, 10)
+        self.assert_active(False, family.pid)
+
+    def test_forged_locks_and_ctrl_c(self):
+        family = self.locked()
+        tool = self.begin(family.pid, *VERBS[0])
+        _, said = self.end(tool)
+        self.assertNotIn("another run", said)
+        self.assert_active(False, family.pid)
 
 
 class Overlap(TestCase):

@@ -36,7 +36,7 @@ fault_code reader_check_time(const struct reader *reader, struct fault *fault)
     if (deadline && deadline_interrupted(deadline))
         return fault_set(fault, FAULT_INTERRUPTED, EINTR, stage, "%d", reader->source.target->pid);
     if (deadline && deadline_passed(deadline))
-        return fault_set(fault, FAULT_TOO_LATE, ETIMEDOUT, stage, "%d", reader->source.target->pid);
+        return fault_set(fault, FAULT_TOO_LATE, ETIMEDOUT, stage, "its memory was being read");
     return FAULT_NONE;
 }
 

@@ -267,7 +267,8 @@ static fault_code check_begin(const struct grow *grow, struct fault *fault)
     if (deadline_interrupted(&growing->limit))
         return fault_set(fault, FAULT_INTERRUPTED, EINTR, "sample page faults", "%d", pid);
     if (deadline_passed(&growing->limit))
-        return fault_set(fault, FAULT_TOO_LATE, ETIMEDOUT, "sample page faults", "%d", pid);
+        return fault_set(fault, FAULT_TOO_LATE, ETIMEDOUT, "sample page faults",
+                         "nothing was sampled yet");
     return FAULT_NONE;
 }
 

@@ -34,7 +34,7 @@ static fault_code check_peek_time(const struct attachment *attachment, struct fa
     if (deadline_interrupted(&attachment->deadline))
         return fault_set(fault, FAULT_INTERRUPTED, EINTR, stage, "%d", pid);
     if (deadline_passed(&attachment->deadline))
-        return fault_set(fault, FAULT_TOO_LATE, ETIMEDOUT, stage, "%d", pid);
+        return fault_set(fault, FAULT_TOO_LATE, ETIMEDOUT, stage, "its memory was being read");
     return FAULT_NONE;
 }
 

@@ -1,76 +1,112 @@
-/* The locks by which runs of the tool know of each other: each struct peers is one run. */
+/* The locks by which runs of the tool know of each other: each process is one run. */
 #include "check.h"
 #include "run/peers.h"
 
 #include <signal.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
+
+#define SECOND_NS ((uint64_t)1000000000)
 
 static struct procfs proc;
 static struct target target;
 
-static void test_marks(void)
+enum { INSIDE = 1 << PEER_INSIDE, AT_WORK = 1 << PEER_AT_WORK, OWES = 1 << PEER_OWES };
+
+/* Starts another run, as that user, which has these marks until it is killed. */
+static pid_t start(unsigned marks, uid_t user)
 {
-    struct peers one = {0}, other = {0};
-
-    peers_open(&one, &target);
-    peers_open(&one, &target);
-    peers_open(&other, &target);
-    CHECK(one.opened && other.opened && !peers_sample(&target));
-    peers_mark(&one, PEER_OWES, true);
-    CHECK(!peers_others(&one, PEER_OWES) && peers_others(&other, PEER_OWES));
-    CHECK(!peers_others(&other, PEER_AT_WORK) && !peers_sample(&target));
-    peers_mark(&other, PEER_AT_WORK, true);
-    peers_mark(&other, PEER_OWES, true);
-    CHECK(peers_others(&one, PEER_OWES) && peers_others(&one, PEER_AT_WORK));
-    CHECK(peers_sample(&target));
-    peers_mark(&other, PEER_OWES, false);
-    CHECK(!peers_others(&one, PEER_OWES) && peers_others(&one, PEER_AT_WORK));
-    peers_close(&other);
-    CHECK(!peers_others(&one, PEER_AT_WORK));
-    peers_close(&one);
-    CHECK(!one.opened);
-}
-
-static void test_enter(void)
-{
-    struct peers one = {0}, other = {0};
-
-    peers_open(&one, &target);
-    peers_open(&other, &target);
-    CHECK(peers_enter(&one, true));
-    CHECK(!peers_enter(&one, true) && one.entered); /* it is entered already */
-    CHECK(!peers_enter(&other, false) && !other.entered);
-    peers_leave(&one);
-    CHECK(peers_enter(&other, false));
-    peers_close(&other);
-    CHECK(peers_enter(&one, false));
-    peers_close(&one);
-}
-
-/* SIGKILL removes them. */
-static void test_killed(void)
-{
-    struct peers one = {0}, other = {0};
+    struct peers other = {0};
     int ready[2];
     char byte;
     pid_t pid;
 
     if (!CHECK(pipe(ready) == 0 && (pid = fork()) >= 0))
-        return;
+        exit(check_result());
     if (pid == 0) {
         peers_open(&other, &target);
-        peers_mark(&other, PEER_OWES, true);
-        peers_enter(&other, false);
+        if (user != getuid() && setuid(user))
+            _exit(1);
+        for (enum peer_mark mark = 0; mark <= PEER_INSIDE; mark++)
+            if (marks & 1u << mark)
+                peers_mark(&other, mark, true);
         (void)!write(ready[1], "r", 1);
         pause();
     }
     CHECK(read(ready[0], &byte, 1) == 1);
-    peers_open(&one, &target);
-    CHECK(peers_others(&one, PEER_OWES) && !peers_enter(&one, false));
+    close(ready[0]);
+    close(ready[1]);
+    return pid;
+}
+
+static void stop(pid_t pid)
+{
     kill(pid, SIGKILL);
     CHECK(waitpid(pid, NULL, 0) == pid);
-    CHECK(!peers_others(&one, PEER_OWES) && peers_enter(&one, false));
+}
+
+static void test_marks(void)
+{
+    struct peers one = {0};
+    pid_t other;
+
+    peers_open(&one, &target);
+    peers_open(&one, &target);
+    CHECK(one.opened);
+    peers_mark(&one, PEER_OWES, true);
+    CHECK(!peers_others(&one, PEER_OWES) && !peers_others(&one, PEER_AT_WORK));
+    other = start(AT_WORK, getuid());
+    CHECK(!peers_others(&one, PEER_OWES) && peers_others(&one, PEER_AT_WORK));
+    stop(other);
+    CHECK(!peers_others(&one, PEER_AT_WORK) && !peers_sample(&target));
+    peers_close(&one);
+    CHECK(!one.opened);
+    other = start(OWES, getuid());
+    peers_open(&one, &target);
+    CHECK(peers_others(&one, PEER_OWES) && !peers_sample(&target));
+    stop(other);
+    peers_close(&one);
+}
+
+static void test_enter(void)
+{
+    const struct deadline late = {.at = clock_now() + 3600 * SECOND_NS},
+                          soon = {.at = clock_now() + SECOND_NS / 5};
+    volatile sig_atomic_t stopped = 1;
+    const struct deadline stops = {.at = late.at, .interrupted = &stopped};
+    struct peers one = {0};
+    pid_t other;
+
+    peers_open(&one, &target);
+    CHECK(peers_enter(&one, &late));
+    CHECK(!peers_enter(&one, &late) && one.entered); /* it is entered already */
+    peers_leave(&one);
+    other = start(INSIDE, getuid());
+    CHECK(!peers_enter(&one, NULL) && !one.entered);
+    CHECK(!peers_others(&one, PEER_OWES));
+    unsigned tries = one.tries;
+    CHECK(!peers_enter(&one, &stops) && one.tries == tries);
+    CHECK(!peers_enter(&one, &soon) && one.tries > 0 && clock_now() < soon.at + SECOND_NS * 60);
+    CHECK(!peers_enter(&one, &late) && one.tries == 0);
+    CHECK(!peers_enter(&one, &late));
+    stop(other);
+    CHECK(peers_enter(&one, NULL));
+    peers_close(&one);
+}
+
+/* Anyone who can open the file can lock it. */
+static void test_strangers(void)
+{
+    struct peers one = {0};
+    pid_t other;
+
+    if (geteuid() != 0)
+        return;
+    other = start(INSIDE | AT_WORK | OWES, 65534);
+    peers_open(&one, &target);
+    CHECK(!peers_sample(&target) && !peers_others(&one, PEER_OWES) && peers_enter(&one, NULL));
+    stop(other);
     peers_close(&one);
 }
 
@@ -82,7 +118,7 @@ static void test_none(void)
     struct peers peers = {0};
 
     peers_open(&peers, &gone);
-    CHECK(!peers.opened && !peers_others(&peers, PEER_OWES) && !peers_enter(&peers, true));
+    CHECK(!peers.opened && !peers_others(&peers, PEER_OWES) && !peers_enter(&peers, NULL));
     peers_mark(&peers, PEER_OWES, true);
     peers_leave(&peers);
     peers_close(&peers);
@@ -95,7 +131,7 @@ int main(void)
         return check_result();
     test_marks();
     test_enter();
-    test_killed();
+    test_strangers();
     test_none();
     target_close(&target);
     procfs_close(&proc);
