@@ -16,13 +16,14 @@
 
 /*
  * LOOK_MS: between two looks at the workers. A worker that has not advanced at
- * LOOKS_STALLED of them has another one beside it. LOOKS_ASLEEP in one sleep: its item
- * is given up; half of that for each GIVEN_UP items before it, three times at most:
- * whoever makes many such processes cannot keep the tool. LOOKS_AT_END: the same at
- * the deadline.
+ * LOOKS_STALLED of them has another one beside it, unless COMPUTING_MAX compute.
+ * LOOKS_ASLEEP in one sleep: its item is given up; half of that for each GIVEN_UP items before it,
+ * three times at most: whoever makes many such processes cannot keep the tool. LOOKS_AT_END: the
+ * same at the deadline.
  */
 enum {
-    WORKERS_MAX = 64,
+    WORKERS_MAX = 32, /* each may have the mappings of a process in memory */
+    COMPUTING_MAX = 4,
     LOOK_MS = 20,
     LOOKS_STALLED = 2,
     LOOKS_ASLEEP = 50,
@@ -251,18 +252,20 @@ static bool has_more(const struct pool *pool)
     return atomic_load(&pool->board->next) < pool->job->count;
 }
 
-/* As many as are stalled are to advance beside them: their number doubles. */
+/* As many as are stalled are to advance beside them, up to a limit: their number doubles. */
 static void start_pool_workers(struct pool *pool)
 {
-    size_t stalled = 0, advancing = 0;
+    size_t stalled = 0, computing = 0, advancing = 0;
     struct pool_worker *worker;
 
     for (size_t i = 0; i < WORKERS_MAX; i++) {
         bool is_stalled = pool->workers[i].dying || pool->workers[i].same >= LOOKS_STALLED;
         stalled += pool->workers[i].pid && is_stalled;
+        computing += is_stalled && !pool->workers[i].dying && !pool->workers[i].asleep;
         advancing += pool->workers[i].pid && !is_stalled;
     }
-    for (; has_more(pool) && advancing < (stalled ? stalled : 1); advancing++)
+    for (; has_more(pool) && computing < COMPUTING_MAX && advancing < (stalled ? stalled : 1);
+         advancing++)
         if (!(worker = free_slot(pool)) || !start_pool_worker(pool, worker))
             break;
     pool->no_fork = !stalled && !advancing && has_more(pool);
