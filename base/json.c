@@ -21,8 +21,8 @@ static void write_text(FILE *out, const char *text)
     bool shown;
 
     fputc('"', out);
-    for (size_t n; *p; p += n) {
-        n = text_unit((const char *)p, &shown);
+    for (size_t n; *p && !ferror_unlocked(out); p += n) {
+        n = text_piece((const char *)p, "\"\\<>&", &shown);
         if (n == 1 && *p >= 0x80)
             fputs("\\ufffd", out);
         else if (*p == '"' || *p == '\\')

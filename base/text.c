@@ -60,12 +60,22 @@ size_t text_unit(const char *text, bool *shown)
     return n ? n : 1;
 }
 
+size_t text_piece(const char *text, const char *but, bool *shown)
+{
+    size_t n = 0;
+
+    while (text[n] >= 0x20 && text[n] < 0x7f && !strchr(but, text[n]))
+        n++;
+    *shown = true;
+    return n ? n : text_unit(text, shown);
+}
+
 void text_write_clean(FILE *out, const char *text, const char *also)
 {
     bool shown;
 
-    for (size_t n; *text; text += n) {
-        n = text_unit(text, &shown);
+    for (size_t n; *text && !ferror_unlocked(out); text += n) {
+        n = text_piece(text, also, &shown);
         if (!shown || (n == 1 && strchr(also, *text)))
             putc_unlocked('?', out);
         else

@@ -18,6 +18,9 @@ size_t text_unit(const char *text, bool *shown);
 /* Returns the code point of a character whose length text_unit has returned. */
 uint32_t text_code_point(const char *text, size_t len);
 
+/* Does the same, but returns all printable ASCII up to a character of `but` as one piece. */
+size_t text_piece(const char *text, const char *but, bool *shown);
+
 /* Writes a text with '?' for characters that must not be printed, and for those of `also`. */
 void text_write_clean(FILE *out, const char *text, const char *also);
 

@@ -1,4 +1,5 @@
 #include "run/output.h"
+#include "base/interruptions.h"
 #include "base/text.h"
 #include "base/util.h"
 #include "run/faults.h"
@@ -214,16 +215,16 @@ bool output_may_retry(int fd)
     return poll(&full, 1, -1) > 0 || (errno == EINTR && !*interrupt_again_flag());
 }
 
-int output_write_all(int fd, const unsigned char *bytes, size_t len, bool patient)
+int output_write_all(int fd, const unsigned char *bytes, size_t len, int signals)
 {
     while (len > 0) {
         ssize_t n = write(fd, bytes, len);
-        if (n < 0 && !(errno == EINTR && patient) && !output_may_retry(fd))
+        if (n < 0 && errno != EINTR && !output_may_retry(fd))
             return errno;
-        if (n < 0)
-            continue;
-        bytes += n;
-        len -= (size_t)n;
+        bytes += n > 0 ? n : 0;
+        len -= n > 0 ? (size_t)n : 0;
+        if (len > 0 && interruptions() >= signals)
+            return EINTR;
     }
     return 0;
 }
@@ -231,15 +232,26 @@ int output_write_all(int fd, const unsigned char *bytes, size_t len, bool patien
 void output_write(struct output *output, const unsigned char *bytes, size_t len)
 {
     if (!output->err)
-        output->err = output_write_all(output->fd, bytes, len, true);
+        output->err = output_write_all(output->fd, bytes, len, OUTPUT_PATIENT);
 }
 
-/* Keeps the errno, as stdio does not. */
+/*
+ * Keeps the errno, as stdio does not. A signal or the deadline ends the stream; the time for which
+ * its reader is waited for does not count.
+ */
 static ssize_t stream_write(void *cookie, const char *bytes, size_t len)
 {
     struct output *output = cookie;
+    const uint64_t begun = clock_now();
+    const bool ended = interruptions_ended(output->signals);
+    const uint64_t end = interruptions_end_at(UINT64_MAX);
 
-    output_write(output, (const unsigned char *)bytes, len);
+    if (!output->err && ended)
+        output->err = interruptions() == output->signals ? ETIME : EINTR;
+    if (!output->err)
+        output->err =
+            output_write_all(output->fd, (const unsigned char *)bytes, len, output->signals + 1);
+    (void)interruptions_end_at(end == UINT64_MAX ? end : end + (clock_now() - begun));
     return output->err ? 0 : (ssize_t)len;
 }
 
@@ -248,6 +260,7 @@ FILE *output_stream(struct output *output)
     static const cookie_io_functions_t functions = {.write = stream_write};
     FILE *stream = fopencookie(output, "w", functions);
 
+    output->signals = interruptions();
     if (stream)
         setvbuf(stream, NULL, _IOFBF, STREAM_BUFFER);
     return stream;
@@ -337,7 +350,7 @@ static int give_name(struct output *output)
 fault_code output_finish(struct output *output, const void *bytes, size_t len, struct fault *fault)
 {
     const uint64_t begun = clock_now();
-    int err = output->err ? output->err : output_write_all(output->fd, bytes, len, true);
+    int err = output->err ? output->err : output_write_all(output->fd, bytes, len, OUTPUT_PATIENT);
 
     if (!err && output->temporary && fsync(output->fd))
         err = errno;

@@ -11,11 +11,12 @@
 #include "base/fault.h"
 #include "run/outfile.h"
 
+#include <limits.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 
-enum { OUTPUT_MODE_UNSET = -1 };
+enum { OUTPUT_MODE_UNSET = -1, OUTPUT_PATIENT = INT_MAX };
 
 struct output {
     int fd;
@@ -26,6 +27,7 @@ struct output {
     bool fresh;      /* existing files are never overwritten */
     unsigned number; /* with fresh: the first number to try, then the one used; 0: none */
     int err;         /* of the first write before output_finish that failed */
+    int signals;     /* that had come when its stream began */
     uint64_t ns;     /* after output_finish: how long it took */
 };
 
@@ -59,7 +61,10 @@ void output_set_mode(const struct output *output, int mode);
 bool output_name(struct output *output, const char *path);
 /* Writes bytes; output_finish reports errors. */
 void output_write(struct output *output, const unsigned char *bytes, size_t len);
-/* A stream to the output; output_finish reports its errors. NULL: out of memory. */
+/*
+ * A stream to the output; output_finish reports its errors. EINTR: a signal has come since; ETIME:
+ * the time of interruptions_end_at is over. NULL: out of memory.
+ */
 FILE *output_stream(struct output *output);
 /* Writes all bytes, flushes them to disk and gives the file its name. */
 fault_code output_finish(struct output *output, const void *bytes, size_t len, struct fault *fault);
@@ -77,7 +82,7 @@ fault_code output_stdout_failed(struct fault *fault, int err);
 bool output_may_retry(int fd);
 
 /*
- * Writes all bytes, waiting for the reader; if patient, a second Ctrl-C does not
- * end it either. Returns 0 or errno.
+ * Writes all bytes, waiting for the reader, until so many signals have come since the start of the
+ * tool; OUTPUT_PATIENT: none ends it. Returns 0 or errno.
  */
-int output_write_all(int fd, const unsigned char *bytes, size_t len, bool patient);
+int output_write_all(int fd, const unsigned char *bytes, size_t len, int signals);

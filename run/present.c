@@ -1,5 +1,6 @@
 #include "run/present.h"
 #include "attach/deadline.h"
+#include "base/interruptions.h"
 #include "profile/views/dot.h"
 #include "profile/views/flame.h"
 #include "profile/views/listing.h"
@@ -17,6 +18,7 @@
 #include <string.h>
 
 enum { MISSING_REPORTED = 5, UNREAD_REPORTED = 20, SLOW_NS = 1000000000 };
+#define WRITE_NS 2000000000ull /* for writing, after the time for names */
 
 void presentation_free(struct presentation *presentation)
 {
@@ -377,6 +379,8 @@ static fault_code finish_output(const struct presentation *presentation, struct 
 fault_code present(const struct presentation *presentation, const struct present_source *sources,
                    size_t count, struct output *output, struct fault *fault)
 {
+    const uint64_t until = presentation->until ? presentation->until : UINT64_MAX;
+    uint64_t former;
     fault_code rc;
     FILE *out;
 
@@ -388,8 +392,12 @@ fault_code present(const struct presentation *presentation, const struct present
     out = output_stream(output);
     if (!out)
         return no_memory(fault);
+    former = interruptions_end_at(until < UINT64_MAX - WRITE_NS ? until + WRITE_NS : until);
     rc = present_parts(presentation, sources, count, out, fault);
     if (fclose(out) != 0 && !output->err)
         output->err = ENOMEM;
+    (void)interruptions_end_at(former);
+    if (rc == FAULT_NONE && output->err == ETIME)
+        rc = fault_set(fault, FAULT_TOO_LARGE, 0, "write output", "--timeout");
     return rc == FAULT_NONE ? finish_output(presentation, output, "", 0, fault) : rc;
 }

@@ -99,6 +99,28 @@ class Case(lib.TestCase):
             subprocess.run(["objcopy", "--compress-debug-sections=zlib", library], check=True)
         return library
 
+    def put_symbols(self, library, count, name, step=0):
+        """Gives a library a symbol table of so many symbols, all with one name; or each of the
+        next 64 bytes, with a name that begins so many bytes later."""
+        def symbol(i):
+            return struct.pack("<IBBHQQ", 1 + i * step, 0x12, 0, 1, 0x1000 + 64 * i * bool(step), 64)
+
+        with open(library, "rb") as file:
+            data = bytearray(file.read())
+        headers, = struct.unpack_from("<Q", data, 0x28)
+        number, = struct.unpack_from("<H", data, 0x3C)
+        for at in range(headers, headers + 64 * number, 64):
+            kind, = struct.unpack_from("<I", data, at + 4)
+            if kind == 2:  # SHT_SYMTAB
+                link, = struct.unpack_from("<I", data, at + 40)
+                struct.pack_into("<QQ", data, headers + 64 * link + 24, len(data), len(name) + 2)
+                struct.pack_into("<QQ", data, at + 24, len(data) + len(name) + 2, 24 * count)
+        with open(library, "wb") as file:
+            file.write(data + b"\0" + name + b"\0")
+            if name:
+                file.write(b"".join(map(symbol, range(count))) if step else symbol(0) * count)
+            file.truncate(len(data) + len(name) + 2 + 24 * count)
+
     def interrupt_in_child(self, tool):
         """One Ctrl-C suffices, while a child of the tool reads."""
         self.addCleanup(lib.end_process, tool)
@@ -145,7 +167,7 @@ class Bombs(Case):
         path = self.heap(*libraries, self.good)
         out = os.path.join(self.folder, "out")
         with open(out, "wb") as sink:
-            tool = subprocess.Popen([lib.TOOL, "report", path], stdout=sink, stderr=sink,
+            tool = subprocess.Popen([lib.TOOL, "report", path, "--rows", "0"], stdout=sink, stderr=sink,
                                     env=lib.tool_environment())
         self.addCleanup(self.end, tool)
         _, status, usage = os.wait4(tool.pid, 0)
@@ -189,6 +211,59 @@ class Bombs(Case):
         self.assertIn("_RB_", text)
         self.assertIn("_RNvB_1a", text)
         self.assertRegex(text, r"(?m) foo$")
+
+    def long_names(self):
+        """A profile of 240,000 calls, and a perf map with a dozen names of 60 KB for them."""
+        path, names_of = (os.path.join(self.folder, name) for name in ("jit.heap", "jit.map"))
+        size, names = 0x1000000, 12
+        calls = [0x10000000 + size * (i % names) + i * 8 for i in range(20000)]
+        with open(path, "w", encoding="ascii") as out:
+            out.write("heap_v2/524288\n  t*: 4000: 4096000 [0: 0]\n")
+            for i in range(4000):
+                out.write("@" + "".join(" %#x" % calls[(i * 61 + k * 7) % len(calls)]
+                                        for k in range(60)) + "\n  t*: 1: 1024 [0: 0]\n")
+            out.write("\nMAPPED_LIBRARIES:\n10000000-90000000 rwxp 00000000 00:00 0 \n")
+        with open(names_of, "w", encoding="ascii") as out:
+            out.writelines("%x %x f%d_%s\n" % (0x10000000 + size * i, size, i, "x" * 61000)
+                           for i in range(names))
+        return "report", "--perf-map", names_of, path
+
+    def test_long_names(self):
+        """Of each name there is one copy, and 1 KiB is shown."""
+        for name in ("text", "folded", "json", "flame"):
+            with self.subTest(name):
+                tool = subprocess.Popen([lib.TOOL, *self.long_names(), "-f", name],
+                                        stdout=subprocess.PIPE, env=lib.tool_environment())
+                self.addCleanup(self.end, tool)
+                size = 0
+                for piece in iter(lambda: tool.stdout.read(1 << 20), b""):
+                    size += len(piece)
+                    self.assertNotIn(b"x" * 1024, piece)
+                    self.assertLess(size, 1 << 28)
+                tool.stdout.close()
+                _, status, usage = os.wait4(tool.pid, 0)
+                tool.returncode = os.waitstatus_to_exitcode(status)
+                self.assertEqual(tool.returncode, lib.OK)
+                self.assertLess(usage.ru_maxrss << 10, 128 << 20)
+
+    def test_long_symbols(self):
+        """A symbol table of 20,000 names, each but the first the end of another one."""
+        library = self.library("ends", ["honest"], ".fill 1280000,1,0x90\n")
+        self.put_symbols(library, 20000, b"x" * 60000, 1)
+        text = self.report(library)
+        self.assertIn("x" * 64, text)
+        self.assertNotIn("too much", text)
+
+    def test_interrupted_output(self):
+        """Ctrl-C ends a wait for whoever reads the output."""
+        tool = subprocess.Popen([lib.TOOL, *self.long_names(), "-f", "folded"],
+                                stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+                                env=lib.tool_environment())
+        self.addCleanup(tool.stdout.close)
+        self.addCleanup(self.end, tool)
+        tool.stdout.read(1)
+        tool.send_signal(signal.SIGINT)
+        self.assertEqual(tool.wait(timeout=60), lib.INTERRUPTED)
 
     def test_rows(self):
         """A compressed line table of 40 KB, of 28 million rows."""
@@ -267,25 +342,6 @@ class Live(Case):
         self.interrupt_in_child(lib.Process([lib.TOOL, "explain", str(carrier.pid)],
                                             env=lib.tool_environment(), stdout=subprocess.PIPE,
                                             stderr=subprocess.PIPE))
-
-    def put_symbols(self, library, count, name):
-        """Gives a library a symbol table of so many symbols, all with one name."""
-        with open(library, "rb") as file:
-            data = bytearray(file.read())
-        headers, = struct.unpack_from("<Q", data, 0x28)
-        number, = struct.unpack_from("<H", data, 0x3C)
-        symbol = struct.pack("<IBBHQQ", 1, 0x12, 0, 1, 0x1000, 64) if name else bytes(24)
-        for at in range(headers, headers + 64 * number, 64):
-            kind, = struct.unpack_from("<I", data, at + 4)
-            if kind == 2:  # SHT_SYMTAB
-                link, = struct.unpack_from("<I", data, at + 40)
-                struct.pack_into("<QQ", data, headers + 64 * link + 24, len(data), len(name) + 2)
-                struct.pack_into("<QQ", data, at + 24, len(data) + len(name) + 2, 24 * count)
-        with open(library, "wb") as file:
-            file.write(data + b"\0" + name + b"\0")
-            if name:
-                file.write(symbol * count)
-            file.truncate(len(data) + len(name) + 2 + 24 * count)
 
     def test_peek(self):
         """Symbol tables of 800 MB each: the answer comes without the names that took too long."""

@@ -6,14 +6,14 @@
 #include <stdio.h>
 #include <unistd.h>
 
-enum { STREAM_BUFFER = 64 << 10 };
+enum { STREAM_BUFFER = 64 << 10, SIGNALS = 2 /* the second Ctrl-C ends a write */ };
 
 static int stdout_err; /* of the first write that failed */
 
 bool stdout_write(const char *bytes, size_t len)
 {
     if (!stdout_err)
-        stdout_err = output_write_all(STDOUT_FILENO, (const unsigned char *)bytes, len, false);
+        stdout_err = output_write_all(STDOUT_FILENO, (const unsigned char *)bytes, len, SIGNALS);
     errno = stdout_err;
     return !stdout_err;
 }

@@ -6,7 +6,11 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { NESTED_TYPES_MAX = 8, HASH_DIGITS = 16 };
+enum {
+    NESTED_TYPES_MAX = 8,
+    HASH_DIGITS = 16,
+    SHORTENED_MAX = 8 << 10, /* bytes: a search through longer ones would take too long */
+};
 
 struct shortener {
     struct name_part from; /* what is left */
@@ -350,6 +354,26 @@ static const char *skip_directories(const char *name)
                    memchr(slash, '.', len - (size_t)(slash - name))
                ? slash + 1
                : name;
+}
+
+const char *bounded_name(const char *name, char out[NAME_MAX_SHOWN + 1])
+{
+    static const char ellipsis[] = "\u2026";
+    size_t len = strnlen(name, SHORTENED_MAX + 1), most = NAME_MAX_SHOWN + 1 - sizeof ellipsis;
+
+    if (len <= NAME_MAX_SHOWN)
+        return name;
+    if (len <= SHORTENED_MAX)
+        short_name(name, out, most + 1);
+    else
+        memcpy(out, name, most);
+    len = strnlen(out, most);
+    if (len < most)
+        return out;
+    while (len > 0 && (unsigned char)out[len - 1] >= 0x80) /* a character may be cut off */
+        len--;
+    memcpy(out + len, ellipsis, sizeof ellipsis);
+    return out;
 }
 
 const char *short_name(const char *name, char *out, size_t size)

@@ -2,6 +2,7 @@
 #include "base/table.h"
 #include "host/confined.h"
 #include "host/passed_file.h"
+#include "profile/names/short_name.h"
 #include "profile/symbols/demangle.h"
 #include "profile/symbols/libdw.h"
 #include "profile/symbols/module_symbols.h"
@@ -80,12 +81,14 @@ static void hear(void *bytes, size_t len, int *fd)
  */
 static uint32_t number_of_text(struct child *child, const char *text)
 {
+    char bounded[NAME_MAX_SHOWN + 1];
     struct said_text *said;
     uint64_t hash;
     size_t len;
 
     if (!text)
         return 0;
+    text = bounded_name(text, bounded);
     len = strlen(text);
     hash = table_hash_bytes(&child->seed, text, len);
     said = &child->said[hash % SAID_KEPT];

@@ -2,6 +2,7 @@
 #include "base/cursor.h"
 #include "base/search.h"
 #include "elf/image.h"
+#include "profile/names/short_name.h"
 
 #include <stdlib.h>
 #include <sys/stat.h>
@@ -36,11 +37,13 @@ static bool take_perf_entry(struct cursor *line, uint64_t *start, uint64_t *size
 
 static void set_names(struct perf_map *map, size_t first, uint64_t last, struct cursor name)
 {
-    const char *copy = NULL;
+    AUTO_FREE char *whole = strndup(name.at, cursor_left(name));
+    char bounded[NAME_MAX_SHOWN + 1];
+    const char *shown = whole ? bounded_name(whole, bounded) : "", *copy = NULL;
 
-    map->kept += cursor_left(name) + 1;
-    if (map->kept <= KEPT_MAX)
-        copy = arena_string(map->arena, name.at, cursor_left(name));
+    map->kept += strlen(shown) + 1;
+    if (whole && map->kept <= KEPT_MAX)
+        copy = arena_string(map->arena, shown, strlen(shown));
     for (size_t i = first; copy && i < map->count && map->names[i].address <= last; i++) {
         map->names[i].name = copy;
         map->overrun |= ++map->hits > HITS_MAX;

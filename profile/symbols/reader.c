@@ -3,6 +3,7 @@
 #include "base/interruptions.h"
 #include "base/list.h"
 #include "host/passed_file.h"
+#include "profile/names/short_name.h"
 #include "profile/symbols/demangle.h"
 
 #include <errno.h>
@@ -96,7 +97,7 @@ static bool charge(struct reader *reader, size_t bytes)
 
 static bool hear_text(struct reader *reader, const void *bytes, size_t len)
 {
-    if (memchr(bytes, 0, len) || !charge(reader, len + TEXT_COST) ||
+    if (len > NAME_MAX_SHOWN || memchr(bytes, 0, len) || !charge(reader, len + TEXT_COST) ||
         !LIST_GROW(reader->texts, reader->text_capacity, reader->text_count))
         return false;
     reader->texts[reader->text_count] = arena_string(reader->arena, bytes, len);

@@ -52,6 +52,9 @@ struct symbols {
     struct table table; /* of answers, by address */
     struct answer *answers;
     size_t answer_count, answer_capacity;
+    struct table generated_table; /* of the lines of the perf map, by name */
+    const struct symbol_line **generated;
+    size_t generated_count, generated_capacity;
     struct arena arena;
     struct map_names map_names;
     bool finished;
@@ -129,6 +132,7 @@ struct symbols *symbols_new(const struct symbol_mapping *mappings, size_t count,
     if (!symbols)
         return NULL;
     table_init(&symbols->table);
+    table_init(&symbols->generated_table);
     symbols->mapping_count = count;
     symbols->mappings = calloc(count + 1, sizeof *symbols->mappings);
     symbols->modules = calloc(count + 1, sizeof *symbols->modules);
@@ -174,6 +178,8 @@ void symbols_free(struct symbols *symbols)
     close_modules(symbols);
     map_names_free(&symbols->map_names);
     table_free(&symbols->table);
+    table_free(&symbols->generated_table);
+    free(symbols->generated);
     arena_free(&symbols->arena);
     free(symbols->answers);
     free(symbols->mappings);
@@ -390,6 +396,35 @@ bool symbols_find_map(struct symbols *symbols)
     return map_names_open(&symbols->map_names, &symbols->options);
 }
 
+static bool same_generated(const void *ctx, uint32_t place, const void *key)
+{
+    return strcmp(((const struct symbols *)ctx)->generated[place]->linkage, key) == 0;
+}
+
+/* Returns the line of a name of the perf map, which many addresses may have; NULL: no memory. */
+static const struct symbol_line *line_of(struct symbols *symbols, const char *name)
+{
+    const uint64_t hash = table_hash_bytes(&symbols->generated_table, name, strlen(name));
+    uint32_t place = table_find(&symbols->generated_table, hash, same_generated, symbols, name);
+    struct symbol_line *line;
+
+    if (place != TABLE_NONE)
+        return symbols->generated[place];
+    line = arena_alloc(&symbols->arena, sizeof *line);
+    name = arena_string(&symbols->arena, name, strlen(name));
+    if (!line || !name ||
+        !LIST_GROW(symbols->generated, symbols->generated_capacity, symbols->generated_count))
+        return NULL;
+    jit_name_line(&symbols->arena, name, line);
+    if (line->function == name)
+        line->function = reader_demangle(&symbols->reader, name);
+    place = table_put(&symbols->generated_table, hash, same_generated, symbols, name,
+                      (uint32_t)symbols->generated_count);
+    if (place != TABLE_NONE)
+        symbols->generated[symbols->generated_count++] = line;
+    return place == TABLE_NONE ? NULL : line;
+}
+
 /*
  * In a sequence of profiles an address keeps its first name: its samples are older
  * than the code that may have replaced it, and another name would look like growth.
@@ -397,14 +432,10 @@ bool symbols_find_map(struct symbols *symbols)
 static void name_answer(struct symbols *symbols, struct answer *answer, const char *name)
 {
     const struct mapping *mapping = mapping_at(symbols, answer->address);
-    struct symbol_line *line = arena_alloc(&symbols->arena, sizeof *line);
+    const struct symbol_line *line = line_of(symbols, name);
 
-    name = arena_string(&symbols->arena, name, strlen(name));
-    if (!line || !name)
+    if (!line)
         return;
-    jit_name_line(&symbols->arena, name, line);
-    if (line->function == name)
-        line->function = reader_demangle(&symbols->reader, name);
     if (mapping)
         symbols->modules[mapping->module].with_function++;
     if (mapping && line->line)

@@ -38,7 +38,7 @@ bool folded_write(const struct samples *samples, const struct display *display, 
     char **clean = clean_names(&samples->locations);
     bool good = clean && stacks_make(&stacks, samples, display->value);
 
-    for (size_t i = 0; good && i < stacks.count; i++) {
+    for (size_t i = 0; good && i < stacks.count && !ferror_unlocked(out); i++) {
         const struct named_stack *stack = &stacks.list[i];
         bool shown =
             samples->compares ? stack->amount.now != stack->amount.base : stack->amount.now != 0;

@@ -1,4 +1,6 @@
 /* The file of -o: complete or absent. */
+#include "base/interruptions.h"
+#include "base/util.h"
 #include "check.h"
 #include "cli/output/stdout.h"
 #include "run/faults.h"
@@ -459,6 +461,66 @@ static void test_nothing_after_a_failure(void)
     CHECK(waitpid(pid, &status, 0) == pid && status == 0);
 }
 
+/* ---- a stream that ends early ---- */
+
+static volatile sig_atomic_t counted;
+
+static void count_signal(int signo)
+{
+    (void)signo;
+    counted++;
+}
+
+/* Writes more to a pipe than it holds; returns the error. */
+static int write_stream(int pipe_end, size_t len)
+{
+    static char bytes[64 << 10];
+    struct output output = {.fd = pipe_end};
+    FILE *stream = output_stream(&output);
+
+    for (size_t done = 0; CHECK(stream) && done < len && !ferror(stream); done += sizeof bytes)
+        fwrite(bytes, 1, sizeof bytes, stream);
+    if (stream)
+        fclose(stream);
+    return output.err;
+}
+
+static void *read_slowly(void *end)
+{
+    char bytes[4096];
+
+    usleep(50000);
+    while (read(*(int *)end, bytes, sizeof bytes) > 0)
+        ;
+    return NULL;
+}
+
+/* A signal ends the wait for a reader; one that came before does not. So does the deadline, but
+ * not by the time that the reader takes. */
+static void test_stream_ends(void)
+{
+    struct sigaction action = {.sa_handler = count_signal}, former;
+    const struct itimerval soon = {.it_value = {0, 50000}};
+    pthread_t reader;
+    int ends[2];
+
+    counted = 1;
+    interruptions_count_in(&counted);
+    CHECK(pipe(ends) == 0 && sigaction(SIGALRM, &action, &former) == 0);
+    CHECK(setitimer(ITIMER_REAL, &soon, NULL) == 0);
+    CHECK(write_stream(ends[1], 1 << 20) == EINTR && counted == 2);
+    CHECK(interruptions_end_at(1) == UINT64_MAX && write_stream(ends[1], 1) == ETIME);
+    CHECK(interruptions_end_at(clock_now() + 20000000u) < clock_now());
+    CHECK(pthread_create(&reader, NULL, read_slowly, &ends[0]) == 0);
+    CHECK(write_stream(ends[1], 128 << 10) == 0);
+    CHECK(interruptions_end_at(UINT64_MAX) != UINT64_MAX);
+    close(ends[1]);
+    CHECK(pthread_join(reader, NULL) == 0);
+    close(ends[0]);
+    sigaction(SIGALRM, &former, NULL);
+    counted = 0;
+}
+
 /* ---- new files ---- */
 
 static bool no_renameat2, no_linkat;
@@ -648,6 +710,7 @@ int main(void)
     test_stdout();
     test_stdout_check();
     test_nothing_after_a_failure();
+    test_stream_ends();
     for (int i = 0; i < 3; i++) {
         tree_remove(&tree);
         CHECK(tree_make(&tree));

@@ -1,5 +1,6 @@
 /* A series of profiles: those between the two ends have no mappings of their own. */
 #include "check.h"
+#include "run/faults.h"
 #include "run/present.h"
 
 #include <string.h>
@@ -71,8 +72,36 @@ static void test_point_between(void)
     sink_free(&texts[1]);
 }
 
+static fault_code write_folded(uint64_t until, struct fault *fault)
+{
+    const struct symbols_options symbols = {0};
+    const struct presentation presentation = {
+        .format = FORMAT_FOLDED, .display.value = VALUE_BYTES, .until = until};
+    struct output output;
+    struct sink text;
+    fault_code rc = output_open(&output, "/dev/null", fault);
+
+    fill_text(&text, HEAD STACK "  t*: 1: 3000 [0: 0]\n" MAPS);
+    const struct present_source source = {.text = &text, .symbols = &symbols, .moment_ns = 1};
+    if (rc == FAULT_NONE)
+        rc = present(&presentation, &source, 1, &output, fault);
+    output_close(&output);
+    sink_free(&text);
+    return rc;
+}
+
+/* The time for names is over; so is that for writing, or not. */
+static void test_too_late(void)
+{
+    struct fault fault;
+
+    CHECK(write_folded(1, &fault) == FAULT_TOO_LARGE && strcmp(fault.what, "--timeout") == 0);
+    CHECK(write_folded(clock_now(), &fault) == FAULT_NONE);
+}
+
 int main(void)
 {
     test_point_between();
+    test_too_late();
     return check_result();
 }

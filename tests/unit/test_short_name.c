@@ -144,8 +144,39 @@ static void test_odd(void)
     CHECK(strcmp(short_name("abcdef()", out, 1), "") == 0);
 }
 
+static bool is_bounded(const char *name, const char *expected)
+{
+    char out[NAME_MAX_SHOWN + 1];
+    const char *bounded = bounded_name(name, out);
+
+    return strlen(bounded) <= NAME_MAX_SHOWN && strcmp(bounded, expected) == 0;
+}
+
+/* A long name is a short one, or cut where no character is cut in two. */
+static void test_bounded(void)
+{
+    static char name[64 << 10], expected[NAME_MAX_SHOWN + 1];
+    enum { MOST = NAME_MAX_SHOWN - 3 };
+
+    memset(name, 'x', NAME_MAX_SHOWN);
+    CHECK(is_bounded("f(int)", "f(int)") && is_bounded(name, name));
+    snprintf(name, sizeof name, "void a::b<%2000s>::c<int>(%2000s)", "x", "y");
+    CHECK(is_bounded(name, "a::b::c"));
+    for (size_t len = NAME_MAX_SHOWN + 1; len < sizeof name; len += len) {
+        memset(name, 'x', len);
+        name[len] = '\0';
+        snprintf(expected, sizeof expected, "%.*s\u2026", MOST, name);
+        CHECK(is_bounded(name, expected));
+        memcpy(name + MOST - 2, "\u20ac", 3); /* its last byte is the first that is dropped */
+        CHECK(is_bounded(name, expected) == (len == 0));
+        snprintf(expected, sizeof expected, "%.*s\u2026", MOST - 2, name);
+        CHECK(is_bounded(name, expected));
+    }
+}
+
 int main(void)
 {
+    test_bounded();
     test_c();
     test_cpp();
     test_cpp_features();
