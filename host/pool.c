@@ -116,6 +116,8 @@ static _Noreturn void work(struct pool *pool, size_t slot, int socket, pid_t too
             _exit(1);
     for (size_t i = 0; i < WORKERS_MAX; i++)
         util_close(&pool->workers[i].socket);
+    if (madvise(board, pool->board_size, MADV_DONTFORK)) /* its own children get no part of it */
+        _exit(1);
     while ((line.item = atomic_fetch_add(&board->next, 1)) < pool->job->count) {
         atomic_store(&board->slots[slot].item, line.item + 1);
         perform_item(pool, line.item, &line);
@@ -404,16 +406,17 @@ static void take_answers(struct pool *pool)
 int pool_run(const struct pool_job *job, struct pool_answer *answers)
 {
     struct pool *pool = calloc(1, sizeof *pool);
-    size_t size = sizeof *pool->board + job->count * sizeof *pool->board->items;
 
     if (!pool)
         return ENOMEM;
+    pool->board_size = sizeof *pool->board + job->count * sizeof *pool->board->items;
     pool->job = job;
     pool->answers = answers;
     for (size_t i = 0; i < WORKERS_MAX; i++)
         pool->workers[i].socket = -1;
     memset(answers, 0, job->count * sizeof *answers);
-    pool->board = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    pool->board =
+        mmap(NULL, pool->board_size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (pool->board == MAP_FAILED) {
         free(pool);
         return ENOMEM;
@@ -423,7 +426,7 @@ int pool_run(const struct pool_job *job, struct pool_answer *answers)
         run_alone(pool);
     end_workers(pool);
     take_answers(pool);
-    munmap(pool->board, size);
+    munmap(pool->board, pool->board_size);
     free(pool);
     return 0;
 }

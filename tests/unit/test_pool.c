@@ -17,6 +17,8 @@ enum {
     SENDS_TOO_MUCH = 30,
     ENDS = 40,
     SENDS_FILE = 50,
+    FORKS = 60,
+    SHARES = 1000,
 };
 
 static struct {
@@ -35,6 +37,28 @@ static void send_file_of(struct pool_line *line)
     if (pipe(pair) || write(pair[1], "hello", 5) != 5)
         _exit(1);
     pool_send(line, "file", 4, pair[0]);
+}
+
+/* In a child of a worker, which may read what a stranger has made: nothing is shared with it. */
+static bool shares_memory(void)
+{
+    char line[512], access[5] = "";
+    FILE *maps = fopen("/proc/self/maps", "r");
+    bool shares = !maps;
+
+    while (maps && fgets(line, sizeof line, maps))
+        shares |= sscanf(line, "%*s %4s", access) == 1 && access[1] == 'w' && access[3] == 's';
+    return shares;
+}
+
+static int fork_in_worker(void)
+{
+    int status = 0;
+    pid_t pid = fork();
+
+    if (pid == 0)
+        _exit(shares_memory());
+    return pid > 0 && waitpid(pid, &status, 0) == pid && status == 0 ? FORKS + 1 : SHARES;
 }
 
 static int perform(void *ctx, size_t item, struct pool_line *line)
@@ -66,6 +90,9 @@ static int perform(void *ctx, size_t item, struct pool_line *line)
     case SENDS_FILE:
         send_file_of(line);
         break;
+    case FORKS:
+        pool_send(line, "right", 5, -1);
+        return fork_in_worker();
     default:
         pool_send(line, "right", 5, -1);
     }
