@@ -45,8 +45,9 @@ static const int allowed[] = {
 };
 
 /*
- * The bits of an argument that are looked at, and what they must be. Memory that is shared, or
- * grows down, is not counted by RLIMIT_DATA; huge pages are the system's own.
+ * The bits of an argument that are looked at, and what they must be. An address that has no length
+ * is none (__sys_sendto). Memory that is shared, or grows down, is not counted by RLIMIT_DATA; huge
+ * pages are the system's own.
  */
 static const struct {
     int nr;
@@ -54,6 +55,8 @@ static const struct {
     uint32_t bits, value;
 } conditions[] = {
     {SYS_sendto, 0, UINT32_MAX, CONFINED_CHANNEL},
+    {SYS_sendto, 3, UINT32_MAX, MSG_NOSIGNAL},
+    {SYS_sendto, 5, UINT32_MAX, 0},
     {SYS_pwrite64, 0, UINT32_MAX, CONFINED_OUT},
     {SYS_mmap, 2, PROT_EXEC, 0},
     {SYS_mmap, 3, MAP_SHARED | MAP_GROWSDOWN | MAP_HUGETLB, 0},

@@ -104,6 +104,17 @@ static int try_send_elsewhere(void)
     return failed(send(STDERR_FILENO, "x", 1, 0));
 }
 
+static int try_send_otherwise(void)
+{
+    return failed(send(CONFINED_CHANNEL, "x", 1, MSG_NOSIGNAL | MSG_OOB));
+}
+
+static int try_send_to_address(void)
+{
+    return failed(sendto(CONFINED_CHANNEL, "x", 1, MSG_NOSIGNAL, (struct sockaddr *)&listener,
+                         sizeof listener));
+}
+
 static int try_write_at(void)
 {
     return failed(pwrite(STDERR_FILENO, "x", 1, 0));
@@ -228,6 +239,8 @@ static const struct attempt {
     {"read the environment", try_read_environment, LAYER_RIGHTS},
     {"write elsewhere", try_write_elsewhere, LAYER_FILTER},
     {"send elsewhere", try_send_elsewhere, LAYER_FILTER},
+    {"send with flags", try_send_otherwise, LAYER_FILTER},
+    {"send to an address", try_send_to_address, LAYER_FILTER},
     {"write elsewhere, at an offset", try_write_at, LAYER_FILTER},
     {"make a memory file", try_memory_file, LAYER_FILTER},
     {"connect", try_connect, LAYER_FILTER | LAYER_TCP},
@@ -259,7 +272,7 @@ static void attempt_all(void *ctx)
 
     for (size_t i = 0; i < ARRAY_LEN(attempts); i++)
         errors[i] = attempts[i].layers & *(const unsigned *)ctx ? attempts[i].act() : 0;
-    (void)send(CONFINED_CHANNEL, errors, sizeof errors, 0);
+    (void)send(CONFINED_CHANNEL, errors, sizeof errors, MSG_NOSIGNAL);
 }
 
 static bool start(struct confined *child, void (*serve)(void *ctx), void *ctx)
@@ -362,7 +375,7 @@ static void crash(void *ctx)
 static void hang(void *ctx)
 {
     (void)ctx;
-    (void)send(CONFINED_CHANNEL, "", 1, 0);
+    (void)send(CONFINED_CHANNEL, "", 1, MSG_NOSIGNAL);
     for (;;)
         continue;
 }
@@ -556,7 +569,7 @@ static void write_out(void *ctx)
     };
 
     (void)ctx;
-    (void)send(CONFINED_CHANNEL, errors, sizeof errors, 0);
+    (void)send(CONFINED_CHANNEL, errors, sizeof errors, MSG_NOSIGNAL);
 }
 
 static void test_out(void)

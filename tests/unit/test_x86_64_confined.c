@@ -15,7 +15,7 @@ static void call_x32(void *ctx)
     const int error = syscall(X32 | SYS_getpid) < 0 ? errno : 0;
 
     (void)ctx;
-    (void)send(CONFINED_CHANNEL, &error, sizeof error, 0);
+    (void)send(CONFINED_CHANNEL, &error, sizeof error, MSG_NOSIGNAL);
 }
 
 /* Of 32-bit code, whose numbers mean other calls. */
@@ -25,7 +25,7 @@ static void call_i386(void *ctx)
 
     (void)ctx;
     __asm__ volatile("int $0x80" : "=a"(result) : "a"(I386_GETPID) : "memory");
-    (void)send(CONFINED_CHANNEL, &result, sizeof result, 0);
+    (void)send(CONFINED_CHANNEL, &result, sizeof result, MSG_NOSIGNAL);
 }
 
 static bool answer_of(void (*serve)(void *ctx), int *answer)
