@@ -23,12 +23,12 @@
 #include <sys/wait.h>
 
 #define FILES_BYTES (128ull << 30) /* of mapped files; the tables of their pages need 256 MiB */
+#define IDLE_NS     5000000000ull
 
 enum {
     FILES_MAX = 64,
     STACK_BYTES = 8 << 20,
     LOOK_MS = 20,
-    IDLE_LOOKS = 250,
     CPU_SECONDS = 600, /* a last resort: the tool ends it earlier */
     REAP_MS = 500,
     EXIT_MEMORY = 1,  /* libdw ends a process that is out of memory so (libdw_alloc.c) */
@@ -343,7 +343,7 @@ int confined_receive(struct confined *child, void *answer, size_t len, uint64_t 
         const int ready = poll(&channel, 1, LOOK_MS);
         if (interruptions_ended(begun))
             return -EINTR;
-        if (confined_cpu_ns(child) > cpu_max || (ready == 0 && confined_idles(child)))
+        if (confined_cpu_ns(child) > cpu_max || (ready == 0 && confined_idles(child) >= IDLE_NS))
             return -ETIME;
         if (ready <= 0)
             continue;
@@ -387,13 +387,15 @@ enum confined_end confined_stop(struct confined *child)
     return WEXITSTATUS(status) ? CONFINED_MEMORY : CONFINED_DONE;
 }
 
-bool confined_idles(struct confined *child)
+uint64_t confined_idles(struct confined *child)
 {
     const uint64_t used = confined_cpu_ns(child);
+    const uint64_t idle = used == child->used_ns ? LOOK_MS * 1000000u : 0;
 
-    child->idle = used == child->used_ns ? child->idle + 1 : 0;
+    child->idle_ns = idle ? child->idle_ns + idle : 0;
+    child->slept_ns += idle;
     child->used_ns = used;
-    return child->idle >= IDLE_LOOKS;
+    return child->idle_ns;
 }
 
 uint64_t confined_cpu_ns(const struct confined *child)

@@ -14,10 +14,11 @@
 #include <sys/types.h>
 
 struct confined {
-    pid_t pid;        /* 0: none */
-    int channel;      /* a stream socket */
-    unsigned idle;    /* looks, on end, at which it had used no CPU time */
-    uint64_t used_ns; /* its CPU time at the last look */
+    pid_t pid;         /* 0: none */
+    int channel;       /* a stream socket */
+    uint64_t used_ns;  /* its CPU time at the last look */
+    uint64_t idle_ns;  /* how long it has not used any; 20 ms for each look */
+    uint64_t slept_ns; /* in all */
 };
 
 /* How it ended. */
@@ -62,10 +63,10 @@ int confined_receive(struct confined *child, void *answer, size_t len, uint64_t 
 enum confined_end confined_stop(struct confined *child);
 
 /*
- * Called every 20 ms while an answer is due. True if the child has used no CPU time for 5 s of
- * them: it sleeps, as honest work never does, or a page of a file does not come.
+ * Called every 20 ms while an answer is due. Returns child->idle_ns: honest work never sleeps, but
+ * a page of a file may not come.
  */
-bool confined_idles(struct confined *child);
+uint64_t confined_idles(struct confined *child);
 /* Returns the CPU time that it has used, ns. */
 uint64_t confined_cpu_ns(const struct confined *child);
 /* Returns its resident memory, bytes, that of files included; 0: unknown. */

@@ -15,8 +15,8 @@
 #define CHILD_MEMORY (320ull << 20) /* bytes: more than an honest program of any size needs */
 #define RESIDENT_MAX (416ull << 20) /* bytes, those of files included */
 
-#define ANSWER_NS (5000ull * 1000000)  /* CPU time for one answer */
-#define HALVED_NS (10000ull * 1000000) /* wasted CPU time after which an answer gets half */
+#define ANSWER_NS (5000ull * 1000000)  /* CPU time for one answer, or none for as long */
+#define HALVED_NS (10000ull * 1000000) /* wasted time after which an answer gets half */
 #define SWIFT_NS  (50ull * 1000000)    /* CPU time of an answer that wastes nothing */
 
 enum {
@@ -273,21 +273,23 @@ static uint64_t charge_answers(struct exchange *exchange)
     struct reader *reader = exchange->reader;
     const uint64_t now = time_used(reader);
     const uint64_t used = now > exchange->cpu_ns ? now - exchange->cpu_ns : 0;
+    const uint64_t both = used + reader->child.slept_ns - exchange->slept_ns;
     const uint64_t swift = (*exchange->answered - exchange->seen) * SWIFT_NS;
 
     if (!swift && !exchange->done)
         return used;
-    reader->wasted_ns += used > swift ? used - swift : 0;
+    reader->wasted_ns += both > swift ? both - swift : 0;
     exchange->seen = *exchange->answered;
     exchange->cpu_ns = now;
+    exchange->slept_ns = reader->child.slept_ns;
     exchange->seen_at = clock_now();
     return 0;
 }
 
 /*
- * An answer may take the less CPU time, the more was wasted on others, so that many bad files cost
- * hardly more than some; and no more than a fifth of the time that is left until the deadline, so
- * that the good ones have their turn.
+ * An answer may take the less CPU time, or sleep, the more of both was wasted on others, so that
+ * many bad files cost hardly more than some; and no more than a fifth of the time that is left
+ * until the deadline, so that the good ones have their turn.
  */
 static bool takes_too_long(struct exchange *exchange)
 {
@@ -298,7 +300,7 @@ static bool takes_too_long(struct exchange *exchange)
     const uint64_t used = charge_answers(exchange), now = clock_now();
 
     return used > most || now >= end || now - exchange->seen_at > (end - now) / 4 ||
-           confined_idles(&reader->child);
+           confined_idles(&reader->child) >= most;
 }
 
 /* Returns why the child has to be ended, or READER_DONE: it may go on. */
@@ -372,6 +374,7 @@ static enum reader_end ask_child(struct exchange *exchange, const void *bytes, s
         return end;
     reader->interrupted = interruptions();
     exchange->cpu_ns = time_used(reader);
+    exchange->slept_ns = reader->child.slept_ns;
     exchange->seen = *exchange->answered;
     exchange->seen_at = clock_now();
     exchange->look_at = clock_now() + LOOK_MS * 1000000ull;
@@ -381,6 +384,7 @@ static enum reader_end ask_child(struct exchange *exchange, const void *bytes, s
     if (end == READER_DONE)
         end = receive(exchange);
     reader->wasted_ns += charge_answers(exchange);
+    reader->wasted_ns += reader->child.slept_ns - exchange->slept_ns;
     if (exchange->done && reader->in.len == 0)
         return READER_DONE;
     return stop(reader, exchange->done ? READER_WRONG : end);

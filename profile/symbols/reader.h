@@ -51,7 +51,7 @@ struct reader {
     uint64_t bytes;     /* of all texts and lines that were received */
     uint64_t asks;      /* files that were opened for it */
     unsigned deaths;    /* of children that demangled */
-    uint64_t wasted_ns; /* CPU time of slow answers, and of those that never came */
+    uint64_t wasted_ns; /* of slow answers, and of those that never came: CPU time, and sleep */
 };
 
 /*
@@ -75,10 +75,11 @@ struct exchange {
     size_t count;     /* of answers that are due, also of earlier exchanges */
     size_t *answered; /* so far */
     bool done;
-    size_t seen;      /* answers at the last look at the child */
-    uint64_t cpu_ns;  /* CPU time, its own and the tool's, when an answer was last seen */
-    uint64_t seen_at; /* and when that was */
-    uint64_t look_at; /* when it is looked at again */
+    size_t seen;       /* answers at the last look at the child */
+    uint64_t cpu_ns;   /* CPU time, its own and the tool's, when an answer was last seen */
+    uint64_t slept_ns; /* the child's */
+    uint64_t seen_at;  /* and when that was */
+    uint64_t look_at;  /* when it is looked at again */
 };
 
 /* Takes what the child has sent. False: it is malformed. */

@@ -152,6 +152,20 @@ static void answer_and_sleep(void)
     sleep_on();
 }
 
+static void answer_sleepily(void)
+{
+    const struct timespec pause = {0, 400000000};
+    static int word;
+
+    for (int i = 0; i < 5; i++) {
+        syscall(SYS_futex, &word, FUTEX_WAIT_PRIVATE, 0, &pause, NULL, 0);
+        say(CHANNEL_LINES, NULL, 0);
+        flush();
+    }
+    for (;;)
+        syscall(SYS_exit_group, 0);
+}
+
 static void answer_and_end(void)
 {
     say(CHANNEL_LINES, NULL, 0);
@@ -280,9 +294,17 @@ static void test_killed(void)
 
 static void test_sleep(void)
 {
+    const uint64_t second = 1000000000;
     struct scene scene;
+    struct reader *reader = begin(&scene, sleep_on);
 
-    CHECK(lines_of(begin(&scene, sleep_on)) == READER_TIME);
+    CHECK(lines_of(reader) == READER_TIME && reader->wasted_ns >= 5 * second);
+    reader->wasted_ns = 100 * second; /* others have slept as well */
+    CHECK(lines_of(reader) == READER_TIME && reader->wasted_ns < 101 * second);
+    CHECK(reader->wasted_ns > 100 * second);
+    end(&scene);
+    reader = begin(&scene, answer_sleepily);
+    CHECK(lines_of(reader) == READER_CRASHED && reader->wasted_ns > second / 2);
     end(&scene);
 }
 
