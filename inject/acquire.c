@@ -117,28 +117,24 @@ static void skip_thread(struct search *search, pid_t tid, const struct evidence 
 }
 
 /*
- * True if the thread waits in close(2) for a file server, or for the data of a
- * socket with SO_LINGER: the stop would end the call. This is checked before
- * the stop; a thread that enters the call just then can still be stopped in it.
- * Also true if a stop would only show what the last one has shown, or if the thread
- * does not leave the kernel.
+ * True if the thread must not be stopped where it sleeps, if a stop would only show what the last
+ * one has shown, or if the thread does not leave the kernel.
  */
 static bool is_let_be(struct search *search, const struct thread *thread)
 {
-    static const struct evidence closing = {.proof = PROOF_CLOSING};
     static const struct evidence inside = {.proof = PROOF_OCCUPIED};
     struct injection *injection = search->injection;
     const struct target *target = injection->env.target;
     struct stop_record *record = stops_of(injection->stops, thread->tid);
+    struct evidence sleeping = {.proof = PROOF_SYSCALL};
     struct proc_syscall now;
 
     if (occupied_by(&search->occupied, thread->tid)) {
         skip_thread(search, thread->tid, &inside);
         return true;
     }
-    (void)thread_read_syscall(thread, target, &now);
-    if (now.asleep && arch_bears_no_stop(now.nr)) {
-        skip_thread(search, thread->tid, &closing);
+    if (!candidates_bear_stop(thread, target, &now, &sleeping.what)) {
+        skip_thread(search, thread->tid, &sleeping);
         return true;
     }
     if (stops_is_unchanged(record, thread, target, &now) || clock_now() < record->not_before) {
@@ -481,12 +477,10 @@ fault_code acquire_preview(const struct injection_env *env, struct preview *prev
     preview->thread = candidates.list[first].thread;
     preview->candidates = candidates.count;
     candidates_free(&candidates);
-    if (!thread_read_syscall(&preview->thread, env->target, &preview->asleep) ||
-        !preview->asleep.asleep)
-        return FAULT_NONE;
-    if (arch_bears_no_stop(preview->asleep.nr))
-        preview->evidence.proof = PROOF_CLOSING;
-    else
+    if (!candidates_bear_stop(&preview->thread, env->target, &preview->asleep,
+                              &preview->evidence.what))
+        preview->evidence.proof = PROOF_SYSCALL;
+    else if (preview->asleep.asleep)
         preview->evidence = safepoint_look(env->plan, env->modules, env->memory, preview->asleep.sp,
                                            preview->asleep.pc);
     return FAULT_NONE;

@@ -143,20 +143,18 @@ long arch_syscall_nr(const arch_regs *regs);
 bool arch_restarts(const arch_regs *regs);
 /* True if it would be restarted by restart_syscall(2), with the remaining time. */
 bool arch_restarts_by_block(const arch_regs *regs);
-/*
- * True if it returned EINTR only because of the stop, and repeating it makes no difference. The
- * thread is stopped.
- */
-bool arch_eintr_by_stop(struct session *session, const arch_regs *regs);
+/* True if it returned EINTR only because of the stop, and repeating it makes no difference. */
+bool arch_eintr_by_stop(const arch_regs *regs);
 /* True if a stop may end this system call so. */
 bool arch_may_end_by_stop(long nr);
 /* True if the result means that the kernel will restart the system call. */
 bool arch_is_restart(int64_t result);
 /*
- * True if a thread that waits in this system call must not be stopped: the stop
- * ends the call, which cannot be repeated.
+ * True if this system call only waits: it does nothing until its end, and a stop makes it begin
+ * again. Any other may be done twice (a supervisor by seccomp's user notification is notified
+ * again) or in part, or cannot be repeated (close(2)).
  */
-bool arch_bears_no_stop(long nr);
+bool arch_is_repeatable(long nr);
 /* True if this system call takes the lock of the address space to change it. */
 bool arch_locks_memory(long nr);
 /* True if this system call overwrites the block that arch_restarts_by_block needs. */

@@ -175,6 +175,25 @@ enum proof candidates_bounds(struct candidates *candidates, struct ranked *ranke
     return ranked->filters > fewest_filters(candidates, env) ? PROOF_FILTERED : PROOF_SAFE;
 }
 
+/*
+ * The system call can be hidden from a tool that may stop the thread: its file belongs to the
+ * target's user. Then where it waits in the kernel shows at least a supervisor.
+ */
+bool candidates_bear_stop(const struct thread *thread, const struct target *target,
+                          struct proc_syscall *now, const char **in)
+{
+    char where[64];
+
+    *in = "another one";
+    if (thread_read_syscall(thread, target, now)) {
+        if (syscall_name(now->nr))
+            *in = syscall_name(now->nr);
+        return !now->asleep || now->nr < 0 || arch_is_repeatable(now->nr);
+    }
+    return !thread_wchan(target->proc, target->pid, thread->tid, where, sizeof where) ||
+           strcmp(where, "seccomp_do_user_notification") != 0;
+}
+
 void candidates_free(struct candidates *candidates)
 {
     free(candidates->list);

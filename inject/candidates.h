@@ -39,4 +39,12 @@ fault_code candidates_list(struct candidates *candidates, const struct injection
 enum proof candidates_bounds(struct candidates *candidates, struct ranked *ranked,
                              const struct injection_env *env);
 
+/*
+ * False if the thread sleeps in a system call in which it must not be stopped (arch_is_repeatable);
+ * it may enter one just then. Fills *now as thread_read_syscall does. *in is then the name of the
+ * call.
+ */
+bool candidates_bear_stop(const struct thread *thread, const struct target *target,
+                          struct proc_syscall *now, const char **in);
+
 void candidates_free(struct candidates *candidates);

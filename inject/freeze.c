@@ -4,7 +4,7 @@
 #include "base/list.h"
 #include "host/priority.h"
 #include "host/task.h"
-#include "inject/arch.h"
+#include "inject/candidates.h"
 #include "inject/faults.h"
 
 #include <errno.h>
@@ -24,12 +24,13 @@ enum {
 
 /*
  * Returns why the thread cannot be stopped now: it would not stop in time, or the
- * stop would end a call that cannot be repeated. NULL: it can, and *kind is set.
+ * stop might end a call or repeat it. NULL: it can, and *kind is set.
  */
 static const char *classify(const struct thread *thread, const struct target *target,
                             enum freeze_kind *kind)
 {
     struct proc_syscall now;
+    const char *in;
 
     *kind = FREEZE_RUNS;
     if (thread->state == 'D')
@@ -37,11 +38,11 @@ static const char *classify(const struct thread *thread, const struct target *ta
     if (thread->state != 'S')
         return NULL;
     *kind = FREEZE_WAITS;
-    if (!thread_read_syscall(thread, target, &now) || !now.asleep)
-        return NULL;
-    if (!arch_may_end_by_stop(now.nr))
+    if (!candidates_bear_stop(thread, target, &now, &in))
+        return "sleeps in a system call that a stop might cut short or repeat";
+    if (now.asleep && !arch_may_end_by_stop(now.nr))
         *kind = FREEZE_SLEEPS;
-    return arch_bears_no_stop(now.nr) ? "waits in close(2), which the stop would end" : NULL;
+    return NULL;
 }
 
 /*

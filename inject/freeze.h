@@ -56,8 +56,8 @@ struct freeze {
 
 /*
  * Stops all threads, also those that are created meanwhile. A process with a
- * thread that cannot be stopped now (uninterruptible, or in a close(2) that the stop
- * would end) is waited for, up to one second, before any thread is stopped. From the
+ * thread that cannot be stopped now (uninterruptible, or in a system call that the stop
+ * might end or repeat) is waited for, up to one second, before any thread is stopped. From the
  * first interrupt on it takes at most one second. It is given up earlier if for some 50
  * ms no thread has stopped and each that is missing is uninterruptible or busy in the
  * kernel; one that waits for a CPU is waited for. FAULT_NO_FREEZE, FAULT_TRACED,

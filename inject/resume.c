@@ -46,7 +46,7 @@ bool resume_save(struct injection *injection)
      * is taken when epoll_pwait(2) is repeated.
      */
     injection->eintr_by_stop =
-        arch_eintr_by_stop(&injection->session, &injection->original) && !signal_waited(injection);
+        arch_eintr_by_stop(&injection->original) && !signal_waited(injection);
     return true;
 }
 
@@ -127,7 +127,7 @@ void resume_untouched(struct injection *injection)
     arch_regs regs;
 
     if (injection->session.state == SESSION_EVENT && arch_get_regs(&injection->session, &regs) &&
-        arch_eintr_by_stop(&injection->session, &regs) && !signal_waits(injection, NULL)) {
+        arch_eintr_by_stop(&regs) && !signal_waits(injection, NULL)) {
         arch_rewind(&regs);
         arch_set_regs(&injection->session, &regs);
     }

@@ -369,7 +369,7 @@ const char *proof_text(enum proof proof)
         [PROOF_MAY_DISPATCH] = ("may have syscall user dispatch on (it handles SIGSYS), which "
                                 "kernels before 6.4 do not show"),
         [PROOF_FILTERED] = "has a seccomp filter that other threads lack",
-        [PROOF_CLOSING] = "waits in close, which a stop would cut short",
+        [PROOF_SYSCALL] = "sleeps in a system call that a stop might cut short or repeat:",
     };
     return texts[proof];
 }

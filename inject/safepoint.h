@@ -29,7 +29,7 @@ enum proof {
     PROOF_ENDING,        /* its function has returned, and the C library is ending it */
     PROOF_MAYBE_ENDING,  /* only unwinding can determine whether it is ending */
     PROOF_RSEQ,          /* it may be in a restartable sequence, which only the kernel knows */
-    PROOF_CLOSING,       /* it waits in close(2), which a stop would cut short: not stopped */
+    PROOF_SYSCALL,       /* it sleeps in a system call that does not only wait: not stopped */
     PROOF_NO_STATUS,     /* its restrictions by the kernel could not be read */
     PROOF_PARTIAL,       /* its frames do not lead to its start: it may be a coroutine */
     PROOF_OCCUPIED,      /* the call would wait for the lock of the address space */

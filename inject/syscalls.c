@@ -54,6 +54,7 @@ static const struct {
     NAMED(splice)
     NAMED(sendfile)
     NAMED(openat)
+    NAMED(mkdirat)
     NAMED(ioctl)
     NAMED(sched_yield)
     NAMED(munmap)
@@ -65,7 +66,7 @@ static const struct {
     NAMED(process_vm_writev)
     NAMED(ptrace)
 #ifdef SYS_poll /* only on architectures that are old enough */
-    NAMED(poll) NAMED(select) NAMED(pause) NAMED(epoll_wait)
+    NAMED(poll) NAMED(select) NAMED(pause) NAMED(epoll_wait) NAMED(open) NAMED(mkdir)
 #endif
     // clang-format on
 };

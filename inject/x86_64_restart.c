@@ -2,7 +2,6 @@
 #include "inject/arch.h"
 
 #include <errno.h>
-#include <linux/audit.h>
 #include <string.h>
 #include <sys/syscall.h>
 
@@ -43,54 +42,15 @@ bool arch_restarts_by_block(const arch_regs *regs)
     return syscall_error(regs) == ERESTART_RESTARTBLOCK;
 }
 
-/*
- * The first block is from signal(7), "the following interfaces are never
- * restarted". The second lists calls that a file server may answer with EINTR
- * when the kernel notifies it of the stop (FUSE_INTERRUPT; fs/fuse/dev.c,
- * request_wait_answer) and that have the same effect however often they are
- * made. Calls that create, remove or rename a name are not among them.
- */
-static const uint16_t made_again[] = {
+/* From signal(7), "the following interfaces are never restarted". */
+static const uint16_t never_restarted[] = {
     SYS_epoll_wait,     SYS_epoll_pwait, SYS_epoll_pwait2, SYS_rt_sigtimedwait,
     SYS_semop,          SYS_semtimedop,  SYS_io_getevents, SYS_io_pgetevents,
     SYS_io_uring_enter, SYS_recvfrom,    SYS_recvmsg,      SYS_recvmmsg,
     SYS_sendto,         SYS_sendmsg,     SYS_sendmmsg,     SYS_accept,
     SYS_accept4,        SYS_connect,     SYS_read,         SYS_readv,
     SYS_write,          SYS_writev,      SYS_preadv2,      SYS_pwritev2,
-
-    SYS_open,           SYS_openat,      SYS_openat2,      SYS_creat,
-    SYS_stat,           SYS_lstat,       SYS_fstat,        SYS_newfstatat,
-    SYS_statx,          SYS_statfs,      SYS_fstatfs,      SYS_access,
-    SYS_faccessat,      SYS_faccessat2,  SYS_readlink,     SYS_readlinkat,
-    SYS_getdents,       SYS_getdents64,  SYS_getxattr,     SYS_lgetxattr,
-    SYS_fgetxattr,      SYS_listxattr,   SYS_llistxattr,   SYS_flistxattr,
-    SYS_fsync,          SYS_fdatasync,   SYS_syncfs,       SYS_sync_file_range,
-    SYS_msync,          SYS_truncate,    SYS_ftruncate,    SYS_fallocate,
-    SYS_pread64,        SYS_preadv,      SYS_pwrite64,     SYS_pwritev,
-    SYS_chdir,          SYS_chmod,       SYS_fchmod,       SYS_fchmodat,
-    SYS_chown,          SYS_fchown,      SYS_lchown,       SYS_fchownat,
-    SYS_utimensat,
 };
-
-/*
- * The first block of those by their numbers in the i386 table, which int $0x80 uses
- * (arch/x86/entry/syscalls/syscall_32.tbl): epoll_wait, epoll_pwait, epoll_pwait2,
- * rt_sigtimedwait, rt_sigtimedwait_time64, ipc, semtimedop_time64, io_getevents,
- * io_pgetevents, io_pgetevents_time64, io_uring_enter, socketcall, recvfrom, recvmsg,
- * recvmmsg, recvmmsg_time64, sendto, sendmsg, sendmmsg, accept4, connect, read, readv,
- * write, writev, preadv2, pwritev2.
- */
-static const uint16_t made_again_i386[] = {256, 319, 441, 177, 421, 117, 420, 247, 385,
-                                           416, 426, 102, 371, 372, 337, 417, 369, 370,
-                                           345, 364, 362, 3,   145, 4,   146, 378, 379};
-
-/* True if the system call was made by int $0x80; false also before Linux 5.3. */
-static bool is_i386_call(struct session *session)
-{
-    struct __ptrace_syscall_info info;
-
-    return session_syscall_info(session, &info) && info.arch == AUDIT_ARCH_I386;
-}
 
 static bool is_in(const uint16_t *list, size_t count, long nr)
 {
@@ -102,29 +62,27 @@ static bool is_in(const uint16_t *list, size_t count, long nr)
 
 bool arch_may_end_by_stop(long nr)
 {
-    return is_in(made_again, ARRAY_LEN(made_again), nr);
+    return is_in(never_restarted, ARRAY_LEN(never_restarted), nr);
 }
 
-bool arch_eintr_by_stop(struct session *session, const arch_regs *regs)
+bool arch_eintr_by_stop(const arch_regs *regs)
 {
-    long nr = arch_syscall_nr(regs);
-
-    if (syscall_error(regs) != EINTR)
-        return false;
-    if (is_i386_call(session))
-        return is_in(made_again_i386, ARRAY_LEN(made_again_i386), nr);
-    return arch_may_end_by_stop(nr);
+    return syscall_error(regs) == EINTR && arch_may_end_by_stop(arch_syscall_nr(regs));
 }
 
-/*
- * They close a file descriptor, which is gone when they return, even with EINTR
- * (fs/open.c, close).
- */
-bool arch_bears_no_stop(long nr)
+/* restart_syscall stands for one of poll, nanosleep, clock_nanosleep and futex. */
+bool arch_is_repeatable(long nr)
 {
-    static const uint16_t closing[] = {SYS_close, SYS_close_range, SYS_dup2, SYS_dup3};
+    static const uint16_t waiting[] = {
+        SYS_futex,           SYS_futex_waitv,   SYS_epoll_wait, SYS_epoll_pwait,
+        SYS_epoll_pwait2,    SYS_poll,          SYS_ppoll,      SYS_select,
+        SYS_pselect6,        SYS_nanosleep,     SYS_read,       SYS_clock_nanosleep,
+        SYS_readv,           SYS_recvfrom,      SYS_recvmsg,    SYS_recvmmsg,
+        SYS_accept,          SYS_accept4,       SYS_wait4,      SYS_waitid,
+        SYS_rt_sigtimedwait, SYS_rt_sigsuspend, SYS_pause,      SYS_restart_syscall,
+    };
 
-    return is_in(closing, ARRAY_LEN(closing), nr);
+    return is_in(waiting, ARRAY_LEN(waiting), nr);
 }
 
 /* mm/mmap.c, mm/mremap.c, mm/mprotect.c, mm/madvise.c, mm/mlock.c: mmap_write_lock. */
@@ -148,22 +106,16 @@ bool arch_uses_restart_block(uint64_t nr)
            nr == SYS_restart_syscall;
 }
 
-/* Number 0 is restart_syscall in the i386 table, and read(2) is not restarted by a block. */
 bool arch_is_restarted(const arch_regs *regs)
 {
-    return regs->orig_rax == SYS_restart_syscall ||
-           (regs->orig_rax == 0 && arch_restarts_by_block(regs));
+    return regs->orig_rax == SYS_restart_syscall;
 }
 
-/* Each number of the i386 table belongs to another call in that of x86-64, which is none of these.
- */
 void arch_name_restarted(arch_regs *regs, long nr)
 {
-    static const uint16_t by_block[] = {SYS_poll, SYS_nanosleep, SYS_clock_nanosleep, SYS_futex},
-                          by_block_i386[] = {168, 162, 267, 407, 240, 422}; /* and for time64 */
+    static const uint16_t by_block[] = {SYS_poll, SYS_nanosleep, SYS_clock_nanosleep, SYS_futex};
 
-    if (is_in(by_block, ARRAY_LEN(by_block), nr) ||
-        (regs->orig_rax == 0 && is_in(by_block_i386, ARRAY_LEN(by_block_i386), nr)))
+    if (is_in(by_block, ARRAY_LEN(by_block), nr))
         regs->orig_rax = (unsigned long long)nr;
 }
 
@@ -227,7 +179,7 @@ void arch_repeat_unless_handled(struct session *session)
     if (peek(session, offsetof(struct user, regs.rax), &regs.rax) && 0 - regs.rax == EINTR &&
         peek(session, offsetof(struct user, regs.cs), &regs.cs) && arch_is_native(&regs) &&
         peek(session, offsetof(struct user, regs.orig_rax), &regs.orig_rax) &&
-        arch_eintr_by_stop(session, &regs))
+        arch_eintr_by_stop(&regs))
         (void)session_poke_register(session, offsetof(struct user, regs.rax),
                                     (uint64_t)-ERESTARTNOHAND);
 }

@@ -1,5 +1,5 @@
-"""A thread that waits for a file server is stopped: its system call is restarted, or the thread is
-left alone.
+"""A thread that waits in a system call which others carry out, a file server or a supervisor, is left
+alone: a stop would cut the call short, or they would do it twice.
 """
 
 import os
@@ -11,18 +11,18 @@ import lib
 
 FILING = os.path.join(lib.VICTIMS, "filing")
 # The system call, and the request that it sends to the server.
-REPEATED = (
+LATE = (
     ("open", "open"), ("stat", "getattr"), ("statfs", "statfs"), ("access", "access"),
     ("getxattr", "getxattr"), ("getdents", "readdir"), ("fsync", "fsync"),
     ("ftruncate", "setattr"), ("fallocate", "fallocate"), ("pread", "read"), ("pwrite", "write"),
+    ("close", "flush"), ("dup2", "flush"),
 )
-CLOSING = (("close", "flush"), ("dup2", "flush"))
 
 
 class TestCase(hostile.TestCase):
-    def filing(self, call, path=""):
-        return self.process([FILING, call, path], stdin=subprocess.DEVNULL,
-                            stdout=subprocess.PIPE, env=lib.tool_environment())
+    def filing(self, call, path="", stdin=subprocess.DEVNULL):
+        return self.process([FILING, call, path], stdin=stdin, stdout=subprocess.PIPE,
+                            env=lib.tool_environment())
 
     def in_call(self, call, late):
         """A server and a process that waits for it."""
@@ -34,38 +34,51 @@ class TestCase(hostile.TestCase):
         self.assertTrue(lib.wait_until(lambda: lib.state_of(process.pid) == "S"))
         return server, process
 
-    def assert_let_be(self, process):
+    def supervised(self, call):
+        """A process that waits in mkdir for its supervisor."""
+        process = self.filing(call, os.path.join(self.directory(), "made"), subprocess.PIPE)
+        if process.stdout.readline() == b"skip\n":
+            self.skipTest("no user notification of seccomp here")
+        waiting = lambda: lib.read_text("/proc/%d/syscall" % process.pid).startswith("83 ")
+        self.assertTrue(lib.wait_until(waiting))
+        return process
+
+    def let_go(self, process):
+        process.stdin.write(b"\n")
+        process.stdin.close()
+        self.assertEqual(process.stdout.readline(), b"0 0\n", "not made, or made twice")
+
+    def assert_let_be(self, process, call):
         result = lib.run_tool("mallctl", process.pid, "version", "--timeout", "300ms")
         self.assertEqual(result.code, lib.NO_SAFE_MOMENT, result)
-        self.assertIn("close", result.err)
+        self.assertIn("cut short or repeat: %s" % call, result.err)
         self.assert_untraced(process)
 
 
 class Filing(TestCase):
-    def test_made_again(self):
-        """The server answers the interruption with EINTR: the thread does not see it."""
-        for call, late in REPEATED:
+    def test_file_server(self):
+        for call, late in LATE:
             with self.subTest(call=call):
                 server, process = self.in_call(call, late)
-                self.assert_ran(lib.run_tool("mallctl", process.pid, "version"))
-                self.assertEqual(process.stdout.readline(), b"0 0\n")
-                self.assertGreaterEqual(server.interrupts, 1)
-                self.assertEqual(server.requests, 2)
-                lib.end_process(process)  # otherwise its descriptor keeps the server alive
-                server.close()
-
-    def test_close_of_a_file(self):
-        """close(2) cannot be restarted: the descriptor is closed when it returns EINTR."""
-        for call, late in CLOSING:
-            with self.subTest(call=call):
-                server, process = self.in_call(call, late)
-                self.assert_let_be(process)
-                self.assertEqual(server.interrupts, 0)
+                self.assert_let_be(process, "")
+                self.assertEqual((server.interrupts, server.requests), (0, 1))
                 server.let_go()
                 self.assertEqual(process.stdout.readline(), b"0 0\n")
                 self.assert_ran(lib.run_tool("mallctl", process.pid, "version"))
-                lib.end_process(process)
+                lib.end_process(process)  # otherwise its descriptor keeps the server alive
                 server.close()
+
+    def test_supervisor(self):
+        """It would be notified again, and would make the directory twice."""
+        process = self.supervised("mkdir")
+        self.assert_let_be(process, "mkdir")
+        self.let_go(process)
+
+    def test_supervisor_and_another_thread(self):
+        process = self.supervised("mkdir_beside")
+        for _ in range(5):
+            self.assert_ran(lib.run_tool("mallctl", process.pid, "version"))
+        self.let_go(process)
 
     def test_close_that_lingers(self):
         """A stop would end it before all bytes have arrived."""
@@ -73,7 +86,7 @@ class Filing(TestCase):
         self.assertEqual(process.stdout.readline(), b"ready\n")
         closing = lambda: lib.read_text("/proc/%d/syscall" % process.pid).startswith("3 ")
         self.assertTrue(lib.wait_until(closing))
-        self.assert_let_be(process)
+        self.assert_let_be(process, "close")
         self.assertTrue(closing(), "the stop has ended the close")
 
 

@@ -1,5 +1,5 @@
-"""System calls that a 64-bit program makes by int $0x80, with the numbers of the i386 table: a stop
-leaves no trace in them, either.
+"""System calls that a 64-bit program makes by int $0x80, with the numbers of the i386 table: these are
+other calls in the table of x86-64, and a thread in one of them is let be.
 """
 
 import os
@@ -7,8 +7,7 @@ import struct
 
 import lib
 
-TURNS = 12
-DEATHS = range(1, 60, 3)  # of the tool, after so many of its ptrace and write calls
+TURNS = 4
 
 
 class Int80(lib.TestCase):
@@ -32,9 +31,11 @@ class Int80(lib.TestCase):
         self.assertIsNone(process.poll())
 
     def check(self, call):
+        """A stop between two of its calls may find it at a safe point."""
         process = self.start(call)
         for _ in range(TURNS):
-            self.assert_ran(lib.run_tool("stats", "--call", process.pid))
+            result = lib.run_tool("stats", "--call", process.pid, "--timeout", "200ms")
+            self.assertIn(result.code, (lib.OK, lib.NO_SAFE_MOMENT), result)
         self.await_rounds(process)
         self.assertEqual(self.counts()[1:], (0, 0), "wrong results, short waits")
 
@@ -43,22 +44,6 @@ class Int80(lib.TestCase):
 
     def test_poll(self):
         self.check("poll")
-
-    def test_epoll_wait(self):
-        self.check("epoll_wait")
-
-    def test_sigtimedwait(self):
-        self.check("sigtimedwait")
-
-    def test_tool_dies(self):
-        """In a call that the kernel has just restarted, after a whole run of the tool."""
-        for call in ("nanosleep", "poll"):
-            process = self.start(call)
-            for after in DEATHS:
-                for env in ({}, {"JEATTACH_DIE_AFTER": str(after)}):
-                    lib.run_tool("stats", "--call", process.pid, env=env)
-                self.await_rounds(process)
-            self.assertEqual(self.counts()[1:], (0, 0), "wrong results, short waits")
 
 
 if __name__ == "__main__":

@@ -10,10 +10,6 @@
 /* include/linux/errno.h */
 enum { ERESTARTSYS = 512, ERESTARTNOINTR, ERESTARTNOHAND, ENOIOCTLCMD, ERESTART_RESTARTBLOCK };
 
-/* A stop of no thread: the kernel does not say which table its number is of. */
-static struct gate gate;
-static struct session unasked = {.gate = &gate, .tid = -1, .state = SESSION_EVENT};
-
 static arch_regs stopped(long nr, int64_t result)
 {
     arch_regs regs;
@@ -50,7 +46,7 @@ static void test_restarts(void)
         CHECK(arch_restarts_by_block(&in_call) == rows[i].by_block);
         outside.orig_rax = (unsigned long long)-1; /* rax is a value of the program's own */
         CHECK(!arch_restarts(&outside) && !arch_restarts_by_block(&outside));
-        CHECK(!arch_eintr_by_stop(&unasked, &outside));
+        CHECK(!arch_eintr_by_stop(&outside));
     }
 }
 
@@ -59,8 +55,7 @@ static void test_smallest_result(void)
 {
     arch_regs regs = stopped(SYS_lseek, INT64_MIN);
 
-    CHECK(!arch_restarts(&regs) && !arch_restarts_by_block(&regs) &&
-          !arch_eintr_by_stop(&unasked, &regs));
+    CHECK(!arch_restarts(&regs) && !arch_restarts_by_block(&regs) && !arch_eintr_by_stop(&regs));
 }
 
 static void test_system_call_zero(void)
@@ -72,15 +67,23 @@ static void test_system_call_zero(void)
     CHECK(arch_syscall_nr(&regs) == -1);
 }
 
-/* Calls that the stop ends and that cannot be repeated. */
-static void test_closing(void)
+/* Calls that only wait, and others that end in part, cannot be repeated, or would be done twice. */
+static void test_repeatable(void)
 {
-    CHECK(arch_bears_no_stop(SYS_close) && arch_bears_no_stop(SYS_dup2));
-    CHECK(arch_bears_no_stop(SYS_dup3) && arch_bears_no_stop(SYS_close_range));
-    CHECK(!arch_bears_no_stop(SYS_read) && !arch_bears_no_stop(-1));
+    static const long waiting[] =
+        {SYS_futex,           SYS_epoll_wait,     SYS_poll,    SYS_pselect6, SYS_read,
+         SYS_recvfrom,        SYS_wait4,          SYS_accept4, SYS_pause,    SYS_rt_sigsuspend,
+         SYS_clock_nanosleep, SYS_restart_syscall},
+                      others[] = {SYS_close, SYS_dup2,    SYS_mkdir,          SYS_openat, SYS_write,
+                                  SYS_ioctl, SYS_sendmsg, SYS_io_uring_enter, SYS_fcntl,  -1};
+
+    for (size_t i = 0; i < ARRAY_LEN(waiting); i++)
+        CHECK(arch_is_repeatable(waiting[i]));
+    for (size_t i = 0; i < ARRAY_LEN(others); i++)
+        CHECK(!arch_is_repeatable(others[i]));
 }
 
-/* signal(7), "Interruption of system calls ... by stop signals"; file servers (FUSE) */
+/* signal(7), "Interruption of system calls ... by stop signals" */
 static void test_eintr(void)
 {
     static const struct {
@@ -93,22 +96,22 @@ static void test_eintr(void)
         {SYS_accept4, true},      {SYS_connect, true},          {SYS_sendmsg, true},
         {SYS_read, true},         {SYS_rt_sigsuspend, false},   {SYS_pause, false},
         {SYS_wait4, false},       {SYS_nanosleep, false},       {SYS_poll, false},
-        {SYS_futex, false},       {SYS_close, false},           {SYS_fsync, true},
-        {SYS_openat, true},       {SYS_restart_syscall, false}, {SYS_msgrcv, false},
+        {SYS_futex, false},       {SYS_close, false},           {SYS_fsync, false},
+        {SYS_openat, false},      {SYS_restart_syscall, false}, {SYS_msgrcv, false},
         {SYS_mkdir, false},       {SYS_unlinkat, false},        {SYS_renameat2, false},
-        {SYS_dup2, false},        {SYS_lseek, false},           {SYS_fallocate, true},
+        {SYS_dup2, false},        {SYS_lseek, false},           {SYS_fallocate, false},
     };
 
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
         arch_regs regs = stopped(rows[i].nr, -EINTR);
-        if (!CHECK(arch_eintr_by_stop(&unasked, &regs) == rows[i].by_stop))
+        if (!CHECK(arch_eintr_by_stop(&regs) == rows[i].by_stop))
             fprintf(stderr, "  system call %ld\n", rows[i].nr);
         regs = stopped(rows[i].nr, -EAGAIN);
-        CHECK(!arch_eintr_by_stop(&unasked, &regs));
+        CHECK(!arch_eintr_by_stop(&regs));
         regs = stopped(rows[i].nr, 4);
-        CHECK(!arch_eintr_by_stop(&unasked, &regs));
+        CHECK(!arch_eintr_by_stop(&regs));
         regs = stopped(rows[i].nr + (1l << 32), -EINTR);
-        CHECK(!arch_eintr_by_stop(&unasked, &regs));
+        CHECK(!arch_eintr_by_stop(&regs));
     }
 }
 
@@ -157,12 +160,6 @@ static void test_name_restarted(void)
     const arch_regs other = stopped(SYS_read, -EINTR);
 
     CHECK(!arch_is_restarted(&other));
-    arch_regs i386 = stopped(0, -ERESTART_RESTARTBLOCK); /* by int $0x80 */
-    CHECK(arch_is_restarted(&i386));
-    arch_name_restarted(&i386, SYS_read);
-    CHECK(i386.orig_rax == 0);
-    arch_name_restarted(&i386, 162);
-    CHECK(i386.orig_rax == 162);
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
         arch_regs regs = stopped(SYS_restart_syscall, -EINTR);
         CHECK(arch_is_restarted(&regs));
@@ -289,7 +286,7 @@ int main(void)
     test_smallest_result();
     test_system_call_zero();
     test_eintr();
-    test_closing();
+    test_repeatable();
     test_rewind();
     test_restart_block();
     test_loaded_nr();

@@ -1,14 +1,24 @@
 /*
  * One system call on a file, and its result: filing CALL PATH. The file may be on a server that
  * answers late. An allocator's interface is linked in, so that the tool attaches to it.
+ *
+ * mkdir is made by a supervisor (seccomp's user notification), when it has read a line from stdin;
+ * mkdir_beside: another thread waits meanwhile.
  */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <netinet/in.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/statfs.h>
@@ -47,6 +57,67 @@ static void connect_it(void)
         exit(1);
     while (send(fd, bytes, sizeof bytes, MSG_DONTWAIT) > 0)
         ;
+}
+
+/* Makes the directory for the other process, each time it is told to. */
+static void supervise(int listener)
+{
+    struct seccomp_notif asked = {0};
+    char told;
+
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    for (;;) {
+        memset(&asked, 0, sizeof asked);
+        if (ioctl(listener, SECCOMP_IOCTL_NOTIF_RECV, &asked))
+            _exit(1);
+        if (read(STDIN_FILENO, &told, 1) < 0)
+            _exit(1);
+        struct seccomp_notif_resp answer = {.id = asked.id};
+        if (mkdirat(AT_FDCWD, path, 0700))
+            answer.error = -errno;
+        ioctl(listener, SECCOMP_IOCTL_NOTIF_SEND, &answer);
+    }
+}
+
+static void be_supervised(void)
+{
+    struct sock_filter code[] = {
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_mkdir, 0, 1),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_USER_NOTIF),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+    };
+    struct sock_fprog program = {sizeof code / sizeof *code, code};
+
+    prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+    int listener = (int)syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER,
+                                SECCOMP_FILTER_FLAG_NEW_LISTENER, &program);
+    if (listener < 0) {
+        puts("skip");
+        exit(0);
+    }
+    if (fork() == 0)
+        supervise(listener);
+}
+
+static void *wait_beside(void *unused)
+{
+    for (;;)
+        pause();
+    return unused;
+}
+
+static void be_supervised_beside(void)
+{
+    pthread_t thread;
+
+    be_supervised();
+    pthread_create(&thread, NULL, wait_beside, NULL);
+}
+
+static long make_mkdir(void)
+{
+    return syscall(SYS_mkdir, path, 0700);
 }
 
 static long make_open(void)
@@ -139,6 +210,8 @@ int main(int argc, char **argv)
         {"close", open_it, make_close},
         {"dup2", open_it, make_dup2},
         {"linger", connect_it, make_close},
+        {"mkdir", be_supervised, make_mkdir},
+        {"mkdir_beside", be_supervised_beside, make_mkdir},
     };
 
     setvbuf(stdout, NULL, _IOLBF, BUFSIZ);

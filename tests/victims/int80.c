@@ -3,18 +3,16 @@
  *
  *   int80 CALL REPORT
  *
- * CALL is nanosleep, poll, epoll_wait or sigtimedwait, each of MS milliseconds. The file REPORT
+ * CALL is nanosleep or poll, each of MS milliseconds. The file REPORT
  * holds the number of rounds, of results that were wrong, and of waits that were too short, as
  * 64-bit numbers. Exit code 77 if the kernel has no int $0x80. Ends when its parent does.
  */
-#include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/epoll.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <time.h>
@@ -25,8 +23,6 @@ enum { MS = 30, NS_PER_MS = 1000000 };
 struct arguments {
     int32_t timeout[2]; /* struct timespec of i386 */
     struct pollfd poll;
-    struct epoll_event event;
-    uint64_t signals;
 };
 
 /* The number is loaded next to the instruction, as C libraries do. */
@@ -40,19 +36,14 @@ struct arguments {
         (int)result;                                                                               \
     })
 
-static int wait_in(const char *call, struct arguments *arguments, int epoll)
+static int wait_in(const char *call, struct arguments *arguments)
 {
     arguments->timeout[0] = 0;
     arguments->timeout[1] = MS * NS_PER_MS;
     arguments->poll = (struct pollfd){.fd = -1};
-    arguments->signals = 1ull << (SIGUSR1 - 1);
     if (strcmp(call, "nanosleep") == 0)
         return INT80(162, arguments->timeout, 0, 0, 0);
-    if (strcmp(call, "poll") == 0)
-        return INT80(168, &arguments->poll, 1, MS, 0);
-    if (strcmp(call, "epoll_wait") == 0)
-        return INT80(256, epoll, &arguments->event, 1, MS);
-    return INT80(177, &arguments->signals, 0, arguments->timeout, 8) == -EAGAIN ? 0 : -1;
+    return INT80(168, &arguments->poll, 1, MS, 0);
 }
 
 static uint64_t now_ns(void)
@@ -75,22 +66,21 @@ int main(int argc, char **argv)
                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_32BIT, -1, 0);
     volatile uint64_t *report;
     char *block = malloc(100);
-    int fd, epoll;
+    int fd;
 
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (argc != 3 || !block || low == MAP_FAILED || (fd = open(argv[2], O_RDWR)) < 0)
         return 2;
     block[0] = 1;
     report = mmap(NULL, 3 * sizeof *report, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-    epoll = epoll_create1(0);
-    if (report == MAP_FAILED || epoll < 0)
+    if (report == MAP_FAILED)
         return 2;
     signal(SIGSEGV, refused);
     if (INT80(20, 0, 0, 0, 0) != getpid())
         return 77;
     for (;;) {
         uint64_t begun = now_ns();
-        if (wait_in(argv[1], low, epoll) != 0)
+        if (wait_in(argv[1], low) != 0)
             ++report[1];
         else if (now_ns() - begun < (MS - 1) * (uint64_t)NS_PER_MS)
             ++report[2];
