@@ -2,7 +2,7 @@
  * The only door through which the tool touches a target.
  *
  * Every ptrace request and every write to a target's memory passes here, so that
- * each can be counted and traced, and in the tests be the last action of the tool:
+ * each can be counted, and in the tests be traced, and be the last action of the tool:
  * the kill matrix makes it die at call 1, 2, 3, ...
  */
 #pragma once
@@ -10,7 +10,6 @@
 #include "base/util.h"
 
 #include <stdbool.h>
-#include <stdio.h>
 #include <sys/types.h>
 
 struct gate {
@@ -18,11 +17,10 @@ struct gate {
     unsigned die_at;    /* raise die_signal just before this call; 0: never */
     unsigned die_after; /* raise die_signal just after this call; 0: never */
     int die_signal;     /* SIGKILL, or a signal that interrupts or stops the tool */
-    FILE *trace;        /* one line per call; NULL: none */
 };
 
 /* Reads JEATTACH_DIE_AT, JEATTACH_DIE_AFTER and JEATTACH_DIE_SIGNAL. */
-void gate_init(struct gate *gate, FILE *trace);
+void gate_init(struct gate *gate);
 
 /* ptrace(2) with its errno. PEEK requests store the word at data, unlike libc's wrapper. */
 long gate_ptrace(struct gate *gate, int request, pid_t tid, uint64_t addr, uint64_t data);

@@ -4,8 +4,7 @@
 #include "cli/message.h"
 
 static const struct fault_row rows[] = {
-    {FAULT_INTERNAL, "internal", EXIT_INTERNAL, "%W%E",
-     "please report this with the output of -vv"},
+    {FAULT_INTERNAL, "internal", EXIT_INTERNAL, "%W%E", "please report this with the output of -v"},
     {FAULT_GONE, "gone", EXIT_GONE, "there is no such process or thread, or it has ended: %W",
      "jeattach ps lists the processes that use jemalloc"},
     {FAULT_ZOMBIE, "zombie", EXIT_GONE,

@@ -136,7 +136,6 @@ struct attach_request job_request(const struct job *job, pid_t pid)
                                    .way = way_of(options),
                                    .freeze = options->freeze,
                                    .force_hooks = options->force_hooks,
-                                   .trace = options->verbose > 1 ? stderr : NULL,
                                    .events = &job->events};
 }
 
@@ -189,7 +188,7 @@ static void print_search(const struct job *job)
     const struct injection_summary *summary = &attachment->injection.summary;
     char took[UNITS_TEXT], place[96];
 
-    if (job->options->verbose < 1 || !summary->tid)
+    if (!job->options->verbose || !summary->tid)
         return;
     units_duration(summary->search_ns, took);
     name_place(attachment, summary->pc, place, sizeof place);

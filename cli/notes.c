@@ -255,7 +255,7 @@ static void print_kept(const struct job *job, const struct run_note *note)
     const struct subject subject = job_subject(job);
     char text[512];
 
-    if (note->kind == NOTE_KEPT && job->options->verbose > 1)
+    if (note->kind == NOTE_KEPT && job->options->verbose)
         message("a profile of %s is kept, to be written if the process ends",
                 units_bytes((double)note->count, text));
     else if (note->kind == NOTE_NOT_KEPT && !job->options->quiet)

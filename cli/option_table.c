@@ -199,8 +199,8 @@ const struct option_row option_rows[] = {
      "{\"error\": {...}}"},
     {"quiet", 'q', OPTION_FLAG, AT(quiet), 0, 0, OPTIONS_COMMON, NULL,
      "suppress the closing line on stderr"},
-    {"verbose", 'v', OPTION_COUNT, AT(verbose), 0, 0, OPTIONS_COMMON, NULL,
-     "show which thread was chosen and why; -vv: every ptrace call"},
+    {"verbose", 'v', OPTION_FLAG, AT(verbose), 0, 0, OPTIONS_COMMON, NULL,
+     "show which thread was chosen and why"},
     {"help", 'h', OPTION_FLAG, AT(help), 0, 0, OPTIONS_COMMON, NULL,
      "show this help, or that of one verb: jeattach VERB --help"},
     {"version", 'V', OPTION_FLAG, AT(version), 0, 0, OPTIONS_COMMON, NULL, "show the version"},
@@ -211,7 +211,7 @@ _Static_assert(ARRAY_LEN(option_rows) <= OPTION_ROWS_MAX, "options_parse() has s
 
 bool option_has_value(const struct option_row *row)
 {
-    return row->kind != OPTION_FLAG && row->kind != OPTION_COUNT;
+    return row->kind != OPTION_FLAG;
 }
 
 bool option_is_taken(unsigned takes, const struct option_row *row)

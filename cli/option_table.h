@@ -4,10 +4,9 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* The value of an option. FLAG and COUNT have none. */
+/* The value of an option. FLAG has none. */
 enum option_kind {
     OPTION_FLAG,
-    OPTION_COUNT, /* may be repeated */
     OPTION_TEXT,
     OPTION_DURATION,
     OPTION_NUMBER,

@@ -258,9 +258,6 @@ static bool set_value(struct options *options, const struct option_row *row, con
     case OPTION_FLAG:
         *(bool *)at = true;
         break;
-    case OPTION_COUNT:
-        ++*(int *)at;
-        break;
     case OPTION_TEXT:
         *(const char **)at = text;
         break;

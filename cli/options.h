@@ -94,7 +94,7 @@ struct options {
     unsigned period;            /* --period, in page faults; 0: not given */
     unsigned samples;           /* --samples; 0: not given */
     const char *stats_file;     /* --stats; NULL: none */
-    int verbose;
+    bool verbose;
     const char *wrong; /* after options_parse: what is inconsistent; NULL: nothing */
     struct profile_options report;
     struct watch_options watch;

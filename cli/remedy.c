@@ -162,7 +162,7 @@ static const struct row {
      "that is another jeattach: try again when it has finished"},
     {MALLCTL, ANYWHERE, ANYBODY, UNSUPPORTED_BY_RESULT, ANY_ENGINE,
      "none; that function was called once, with the arguments of mallctl: please report this with "
-     "the output of -vv"},
+     "the output of -v"},
     {ABSENT, ANYWHERE, ANYBODY, NO_ALLOCATOR_OWN, ANY_ENGINE,
      "for profiles build it with jemalloc (--enable-prof) and start it with "
      "MALLOC_CONF=prof:true,prof_active:false: the program contains a malloc of its own, which "

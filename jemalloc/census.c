@@ -62,7 +62,7 @@ struct census *census_new(void)
         census_free(census);
         return NULL;
     }
-    gate_init(&census->gate, NULL);
+    gate_init(&census->gate);
     return census;
 }
 

@@ -199,7 +199,7 @@ static void attachment_init(struct attachment *attachment, const struct attach_r
     attachment->hooks.given = request->force_hooks;
     attachment->proc.dirfd = attachment->target.pidfd = -1;
     attachment->memory.memfd = attachment->memory.mapsfd = -1;
-    gate_init(&attachment->gate, request->trace);
+    gate_init(&attachment->gate);
 }
 
 static fault_code open_unmapped(struct attachment *attachment, const struct attach_request *request,

@@ -29,7 +29,6 @@ struct attach_request {
     enum way way;
     bool freeze;      /* a profile is read from memory only, while all threads are stopped */
     bool force_hooks; /* functions of the application may run in a call */
-    FILE *trace;      /* gets a line for each access to the target; NULL: none */
     const struct run_events *events; /* NULL: none */
 };
 

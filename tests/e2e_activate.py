@@ -289,8 +289,8 @@ class Activate(allocators.TestCase):
         """Nothing is stopped and nothing is written."""
         allocator = self.warm("5.3.0", words=("--off", 3))
         for words in ((), ("--call",)):
-            result = self.assert_ran(lib.run_tool("on", "--repair", "--dry-run", "-vv", *words,
-                                                  allocator.pid))
+            result = self.assert_ran(lib.run_tool("on", "--repair", "--dry-run", *words,
+                                                  allocator.pid, tool=lib.TRACED_TOOL))
             self.assertRegex(result.text, r"(?m)^threads    .+\nstops      \d+ of them")
             self.assertNotRegex(result.err, r"(?m)^jeattach: call \d+: (?!PTRACE)")
         told = json.loads(lib.run_tool("status", "--json", allocator.pid).text)

@@ -145,7 +145,7 @@ class Bins(allocators.TestCase):
         allocator = self.allocator("5.3.0", conf=PLAIN)
         allocator.ask("comb 1000 2048")
         tool = self.process(
-            [lib.TOOL, "stats", "--bins", "--json", "-vv", "-d", "1h", str(allocator.pid)],
+            [lib.TRACED_TOOL, "stats", "--bins", "--json", "-d", "1h", str(allocator.pid)],
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             env=lib.tool_environment(),

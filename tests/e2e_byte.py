@@ -100,7 +100,7 @@ class Byte(allocators.TestCase):
                                       ("off", (), 0), ("on", ("--dry-run",), 0)):
             if verb == "on" and not words and expected:
                 allocator = self.allocator("5.3.0")
-            result = self.assert_ran(lib.run_tool(verb, allocator.pid, "-vv", *words))
+            result = self.assert_ran(lib.run_tool(verb, allocator.pid, *words, tool=lib.TRACED_TOOL))
             writes = WRITES.findall(result.err)
             self.assertEqual(len(writes), expected, result)
             for _, what in writes:
@@ -183,7 +183,7 @@ class Byte(allocators.TestCase):
                 for verb in ("on", "off"):
                     result = lib.run_tool(verb, allocator.pid)
                     self.assert_failed(result, lib.PROFILING_OFF, "opt.prof is false")
-                    result = lib.run_tool(verb, allocator.pid, "--no-call", "-vv")
+                    result = lib.run_tool(verb, allocator.pid, "--no-call", tool=lib.TRACED_TOOL)
                     self.assert_failed(result, lib.PROFILING_OFF, "opt.prof is false")
                     self.assertIn("opt.prof is false", result.err)
                     self.assertEqual(WRITES.findall(result.err), [])

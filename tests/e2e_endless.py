@@ -40,13 +40,13 @@ class Endless:
 
 
 def stops_in(result):
-    """Returns the number of stops in a trace of -vv."""
+    """Returns the number of stops in a trace."""
     return len(re.findall(r": ptrace INTERRUPT thread", result.err))
 
 
 class EndlessTest(lib.TestCase):
     def refused(self, victim, *words):
-        result = lib.run_tool(*words, "-vv", victim.pid)
+        result = lib.run_tool(*words, victim.pid, tool=lib.TRACED_TOOL)
         self.assert_failed(result, lib.NO_SAFE_MOMENT, "none of its threads can be proven")
         return result
 
@@ -99,7 +99,7 @@ class EndlessTest(lib.TestCase):
     def test_allocating(self):
         """Whether it is never outside of jemalloc or cannot be proven: the stops are bounded."""
         victim = Endless(self, "allocate", 1)
-        result = lib.run_tool("on", "--call", "-vv", "--timeout", "6s", victim.pid)
+        result = lib.run_tool("on", "--call", "--timeout", "6s", victim.pid, tool=lib.TRACED_TOOL)
         self.assertEqual(result.code, lib.NO_SAFE_MOMENT, result.err[-2000:])
         self.assertLess(stops_in(result), 10000)
         self.assert_unharmed(victim)

@@ -153,7 +153,7 @@ class Explain(Case):
     def test_nothing_is_touched(self):
         allocator = self.allocator("5.3.0")
         before = lib.snapshot(allocator.pid)
-        result = self.assert_ran(lib.run_tool("explain", "-vv", allocator.pid))
+        result = self.assert_ran(lib.run_tool("explain", allocator.pid, tool=lib.TRACED_TOOL))
         self.assertNotIn("ptrace", result.err)
         self.assertEqual(lib.snapshot_differences(allocator.pid, before), [])
         self.assert_well(allocator)
@@ -321,7 +321,8 @@ class Seeded(Case):
 
     def longer(self, pid, *words):
         """The result of --json, of a look of two seconds that touches nothing."""
-        result = self.assert_ran(lib.run_tool("explain", "-vv", "-d", "2s", pid, "--json", *words))
+        result = self.assert_ran(lib.run_tool("explain", "-d", "2s", pid, "--json", *words,
+                                              tool=lib.TRACED_TOOL))
         for trace in ("ptrace", "perf_event"):
             self.assertNotIn(trace, result.err)
         return json.loads(result.text)

@@ -42,7 +42,7 @@ class TestCase(e2e_record.TestCase):
 
     def begin(self, verb, process, *words, **options):
         """Returns when it waits."""
-        return self.start_again(verb, process.pid, "-d", "1h", "-vv", *words, **options)
+        return self.start_again(verb, process.pid, "-d", "1h", "-v", *words, **options)
 
     def wait_kept(self, tool, count=2):
         """Until that many more are kept: of two, the second was begun after this call."""
@@ -335,7 +335,7 @@ class Recent(TestCase):
 
 class Watch(WatchTest, TestCase):
     def seeded_watch(self, process, *words):
-        watch = self.watch(process.pid, "-vv", "--when", "rss>9G", *words)
+        watch = self.watch(process.pid, "-v", "--when", "rss>9G", *words)
         watch.started()
         process.seed()
         kept = self.count_kept(watch)
@@ -376,7 +376,7 @@ class Watch(WatchTest, TestCase):
     def test_newer_than_the_last(self):
         """A profile that a rule has caused is not written again, if nothing newer is kept."""
         process = self.grower()
-        watch = self.watch(process.pid, "-vv", "--when", "rss>20M")
+        watch = self.watch(process.pid, "-v", "--when", "rss>20M")
         watch.started()
         process.seed()
         watch.wait_for("profile")

@@ -17,9 +17,9 @@ MOST_CALLS = 1000
 
 
 class Interrupt(lib.TestCase):
-    def start(self, *words, **env):
+    def start(self, *words, tool=lib.TOOL, **env):
         return self.process(
-            [lib.TOOL] + [str(word) for word in words],
+            [tool] + [str(word) for word in words],
             stdout=subprocess.DEVNULL,
             stderr=subprocess.PIPE,
             env=lib.tool_environment(env),
@@ -35,9 +35,9 @@ class Interrupt(lib.TestCase):
         tool.send_signal(number)
         return self.end_of(tool)
 
-    def at_call(self, k, number, *words):
+    def at_call(self, k, number, *words, tool=lib.TOOL):
         return self.end_of(
-            self.start(*words, JEATTACH_DIE_AT=str(k), JEATTACH_DIE_SIGNAL=str(int(number))))
+            self.start(*words, tool=tool, JEATTACH_DIE_AT=str(k), JEATTACH_DIE_SIGNAL=str(int(number))))
 
     def goes_on(self, victim, where):
         self.assertTrue(victim.wait_rounds(2), "the victim does not go on: %s" % where)
@@ -45,7 +45,7 @@ class Interrupt(lib.TestCase):
     def at_every_call(self, victim, number, *words):
         """One run for each call that the tool makes, until a run has no such call."""
         for k in range(1, MOST_CALLS):
-            code, err = self.at_call(k, number, *words, "-vv")
+            code, err = self.at_call(k, number, *words, tool=lib.TRACED_TOOL)
             where = "call %d: exit code %d, %s" % (k, code, err)
             self.assertIn(code, (lib.OK, lib.INTERRUPTED), where)
             self.goes_on(victim, where)

@@ -41,14 +41,14 @@ class Permit(lib.TestCase):
         path = os.path.join(self.public, os.path.basename(program))
         return path if os.path.exists(path) else shutil.copy(program, path)
 
-    def tool(self, *words, before=()):
+    def tool(self, *words, before=(), tool=lib.TOOL):
         """The tool started through other commands."""
         if not before:
-            return lib.run_tool(*words)
+            return lib.run_tool(*words, tool=tool)
         before = [self.copy(word) if word == CONFINE else word for word in before]
         # The leak checker would need the permissions that are removed here.
         options = os.environ.get("ASAN_OPTIONS", "") + ":detect_leaks=0"
-        return lib.run_tool(*before[1:], self.copy(lib.TOOL), *words, tool=before[0], cwd="/",
+        return lib.run_tool(*before[1:], self.copy(tool), *words, tool=before[0], cwd="/",
                             env={"ASAN_OPTIONS": options})
 
     def assert_told(self, result, code, name, *words):
@@ -107,7 +107,7 @@ class Permit(lib.TestCase):
         for verb in verbs:
             more = (verb[0], pid) + verb[1:]
             error = self.assert_told(self.tool(*more, "--json", before=before), code, name, *words)
-        result = self.tool("status", "--json", "-vv", pid, before=before)
+        result = self.tool("status", "--json", pid, before=before, tool=lib.TRACED_TOOL)
         self.assertNotIn("ptrace SEIZE", result.err)
         if not maps:
             self.assert_told(result, code, name, *words)

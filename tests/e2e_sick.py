@@ -216,7 +216,8 @@ class Hung(TestCase):
         stuck = [tid for tid in lib.threads(pid) if self.system_call(tid) == UNAME]
         self.assertEqual(len(stuck), 1)
         self.assert_read()
-        result = lib.run_tool("record", "--freeze", "-vv", "-d", "100ms", "-o", "-", pid)
+        result = lib.run_tool("record", "--freeze", "-d", "100ms", "-o", "-", pid,
+                              tool=lib.TRACED_TOOL)
         self.assert_failed(result, lib.NO_SAFE_MOMENT, "thread %d " % stuck[0],
                            "not tried again", "prof.active is false again")
         attempts = result.err.count("ptrace INTERRUPT thread %d " % stuck[0])

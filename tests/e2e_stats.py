@@ -21,8 +21,8 @@ def bytes_of(text):
 
 
 class Stats(allocators.TestCase):
-    def stats(self, allocator, *words):
-        return self.assert_ran(lib.run_tool("stats", allocator.pid, *words))
+    def stats(self, allocator, *words, **options):
+        return self.assert_ran(lib.run_tool("stats", allocator.pid, *words, **options))
 
     def report(self, allocator, *words):
         """jemalloc's own report in JSON."""
@@ -71,7 +71,7 @@ class Stats(allocators.TestCase):
         for version in allocators.VERSIONS:
             with self.subTest(version=version):
                 allocator = self.allocator(version)
-                result = self.report(allocator, "-vv")
+                result = self.stats(allocator, "--full", "--json", tool=lib.TRACED_TOOL)
                 calls = re.findall(r"(?m)^jeattach: call \d+: ", result.err)
                 self.assertGreater(len(calls), 10)
                 self.assertLess(len(calls), 200)

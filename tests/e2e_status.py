@@ -29,8 +29,8 @@ STRERROR = ("no such file", "bad address", "invalid argument", "operation not pe
 
 
 class Status(allocators.TestCase):
-    def status(self, pid, *words):
-        return self.assert_ran(lib.run_tool("status", pid, *words))
+    def status(self, pid, *words, **options):
+        return self.assert_ran(lib.run_tool("status", pid, *words, **options))
 
     def told(self, pid, *words):
         return json.loads(self.status(pid, "--json", *words).text)
@@ -123,7 +123,7 @@ class Status(allocators.TestCase):
         self.assertEqual((told["opt.prof"], told["prof.active"], told["verdict"]),
                          (True, False, "inactive"))
         self.assertEqual(told["calls"], 0)
-        traced = self.status(allocator.pid, "--no-call", "-vv").err
+        traced = self.status(allocator.pid, "--no-call", tool=lib.TRACED_TOOL).err
         self.assertNotIn("SEIZE", traced)
 
     def test_without_a_call_where_symbols_tell(self):

@@ -170,7 +170,7 @@ class Targets(lib.TestCase):
         before = [switches(process.pid) for process in both]
         for words in (("on",), ("dump",), ("dump", "-o", os.devnull), ("mallctl", "version"),
                       ("status",), ("purge",)):
-            result = lib.run_tool(words[0], "-vv", "-n", name, *words[1:])
+            result = lib.run_tool(words[0], "-n", name, *words[1:], tool=lib.TRACED_TOOL)
             self.assert_failed(result, lib.USAGE, "matches 2 processes\n", "none was touched", "--all")
             self.assertRegex(result.err, r"(?m)^ +PID +NSPID +NAME .* CONTAINER +UID +STARTED +COMMAND$")
             for process in both:
@@ -620,7 +620,7 @@ class Targets(lib.TestCase):
         for words in (("dump", "-o", file), ("dump", "-o", "-"), ("dump", "-f", "text"),
                       ("dump", "--path", file), ("on", "--thread", "1")):
             for choice in (("-n", name, "--all"), [process.pid for process in both]):
-                result = lib.run_tool(words[0], "-vv", *words[1:], *choice)
+                result = lib.run_tool(words[0], *words[1:], *choice, tool=lib.TRACED_TOOL)
                 self.assert_failed(result, lib.USAGE, "one process")
                 self.assertNotIn("call 1:", result.err)
                 if file in words and words[1] == "-o":

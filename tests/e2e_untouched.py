@@ -46,7 +46,7 @@ class Untouched(lib.TestCase):
 
     def traced(self, *words):
         """The ptrace calls and writes that the tool itself counts."""
-        result = self.assert_ran(lib.run_tool(*words, "-vv"))
+        result = self.assert_ran(lib.run_tool(*words, tool=lib.TRACED_TOOL))
         return re.findall(r"^jeattach: call \d+: (.*)", result.err, re.M)
 
     def assert_untouched(self, victim, *words):

@@ -90,7 +90,7 @@ class UnwindBombsTest(lib.TestCase):
     def test_interrupted(self):
         """One Ctrl-C is enough."""
         victim = Sleeper(self, "skip")
-        process = lib.Process([lib.TOOL, "on", "--call", "-vv", str(victim.pid)],
+        process = lib.Process([lib.TRACED_TOOL, "on", "--call", str(victim.pid)],
                               env=lib.tool_environment(), stdout=subprocess.DEVNULL,
                               stderr=subprocess.PIPE)
         self.addCleanup(lib.end_process, process)

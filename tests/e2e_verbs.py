@@ -1,5 +1,7 @@
 """Output and effect of each verb on a healthy process."""
 
+import contextlib
+import fcntl
 import json
 import os
 import re
@@ -242,12 +244,60 @@ class Verbs(lib.TestCase):
 
     def test_verbose(self):
         victim = self.victim()
-        plain, traced = (
+        plain, verbose, twice = (
             self.assert_ran(lib.run_tool("off", victim.pid, *words)).err.splitlines()
-            for words in (("--call",), ("--call", "-vv"))
+            for words in (("--call",), ("--call", "-v"), ("--call", "-vv"))
         )
-        self.assertGreater(len(traced), len(plain) + 10)
         self.assertEqual(len(plain), 1, plain)
+        self.assertGreater(len(verbose), 1, verbose)
+        self.assertEqual(len(twice), len(verbose), twice)
+
+    def assert_writes_afterwards(self, victim, *words):
+        """Each line of stderr meets a pipe that is full: meanwhile no thread is stopped."""
+        read, write = os.pipe()
+        filled = fcntl.fcntl(write, fcntl.F_SETPIPE_SZ, 4096)
+
+        def fill():
+            os.set_blocking(write, False)
+            with contextlib.suppress(BlockingIOError):
+                while True:
+                    os.write(write, b"x")
+            os.set_blocking(write, True)
+
+        fill()
+        tool = self.process([lib.TOOL, *words, "-vv", str(victim.pid)], stderr=write,
+                            stdout=subprocess.DEVNULL, env=lib.tool_environment())
+        lines = 0
+
+        def blocked():
+            with contextlib.suppress(OSError):  # a thread has ended
+                return any(lib.read_text("/proc/%d/task/%d/wchan" % (tool.pid, tid)).endswith(
+                    "pipe_write") for tid in lib.threads(tool.pid))
+
+        while True:
+            self.assertTrue(lib.wait_until(lambda: tool.poll() is not None or blocked()), words)
+            if tool.poll() is not None:
+                break
+            self.assertEqual(lib.tracer_of(victim.pid), 0, (words, lines))
+            os.read(read, filled)
+            fill()
+            lines += 1
+        os.close(read)
+        os.close(write)
+        self.assertEqual(tool.returncode, lib.OK, words)
+        self.assertGreater(lines, 0, words)
+
+    def test_stderr_is_not_read(self):
+        """A reader that does not read, such as a pager, keeps no thread stopped."""
+        victim = self.victim()
+        for words in (("on", "--call"), ("dump", "--call", "-o", "/dev/null"), ("dump",),
+                      ("dump", "--freeze", "-o", "/dev/null"), ("stats", "--full"),
+                      ("purge",),
+                      ("record", "--call", "-d", "1ms", "-o", "/dev/null"),
+                      ("leak", "--call", "-d", "1ms", "--settle", "1ms"),
+                      ("off", "--call")):
+            self.assert_writes_afterwards(victim, *words)
+        self.assert_unharmed(victim, slow=True)
 
     def test_dry_run_touches_nothing(self):
         victim = self.victim()
@@ -273,11 +323,11 @@ class Verbs(lib.TestCase):
         """As under SELinux: the call is made without code of the tool's own."""
         victim = self.victim()
         wrote_code = "write to /proc/PID/mem"
-        plain = self.assert_ran(lib.run_tool("on", "-vv", "--call", victim.pid))
+        plain = self.assert_ran(lib.run_tool("on", "--call", victim.pid, tool=lib.TRACED_TOOL))
         self.assertIn(wrote_code, plain.err)
         for words in (("off", "--call"), ("on", "--call"), ("dump",),
                       ("dump", "-o", "/dev/null", "--call"), ("stats", "--call")):
-            result = lib.run_tool(*words, "-vv", victim.pid, tool=lib.REFUSED_TOOL)
+            result = lib.run_tool(*words, victim.pid, tool=lib.REFUSED_TOOL)
             self.assertNotIn(wrote_code, self.assert_ran(result).err)
         self.assertIs(self.active(victim), True)
         self.assertEqual(len(victim.new_files()), 1)

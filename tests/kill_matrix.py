@@ -86,7 +86,9 @@ class Series:
         self.profiles, self.off = sink + ".profiles", sink + ".off"
         if verb == "watch":
             os.mkdir(self.profiles)
-        self.tool = lib.REFUSED_TOOL if refuse == "exec" else None
+        # With many threads nobody might read thousands of lines in time.
+        self.tool = (lib.REFUSED_TOOL if refuse == "exec" else
+                     lib.TOOL if waiters else lib.TRACED_TOOL)
         self.no_memory = refuse == "all"
         self.as_list = as_list  # the calls of a list follow each other without the tool
         self.dumping = 0
@@ -124,7 +126,6 @@ class Series:
                       self.profiles],
             "several": ["on", "--call"],
         }[self.verb]
-        words += ["-vv"] * (not self.waiters)  # nobody might read thousands of lines in time
         words += [pid] + MALLCTL_NAMES * (self.verb == "mallctl")
         return words + ([self.other.pid] if self.other else [])
 

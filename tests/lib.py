@@ -23,7 +23,12 @@ TOOL = os.path.abspath(os.environ.get("JEATTACH", os.path.join(ROOT, "build", "j
 VICTIMS = os.path.abspath(
     os.environ.get("JEATTACH_VICTIMS", os.path.join(ROOT, "build", "tests", "victims"))
 )
-# The same tool, which is refused executable memory (tests/refused).
+# The same tool, which shows its ptrace calls and writes on stderr; and the same again, which is
+# refused executable memory (tests/refused).
+TRACED_TOOL = os.path.abspath(
+    os.environ.get("JEATTACH_TRACED",
+                   os.path.join(ROOT, "build", "tests", "refused", "jeattach-traced"))
+)
 REFUSED_TOOL = os.path.abspath(
     os.environ.get("JEATTACH_REFUSED",
                    os.path.join(ROOT, "build", "tests", "refused", "jeattach-refused"))

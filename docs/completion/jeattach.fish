@@ -91,7 +91,7 @@ complete -c jeattach -n '__jeattach_verb mallctl' -a 'version epoch opt. config.
 # ---- options of every verb ----
 complete -c jeattach -n "__jeattach_verb $verbs" -l json -d 'print the result as one JSON object'
 complete -c jeattach -n "__jeattach_verb $verbs" -s q -l quiet -d 'suppress the closing line on stderr'
-complete -c jeattach -n "__jeattach_verb $verbs" -s v -l verbose -d 'show which thread was chosen and why; twice: every ptrace call'
+complete -c jeattach -n "__jeattach_verb $verbs" -s v -l verbose -d 'show which thread was chosen and why'
 complete -c jeattach -n "__jeattach_verb $verbs" -s h -l help -d 'show help'
 complete -c jeattach -n "__jeattach_verb $verbs" -s V -l version -d 'show the version'
 

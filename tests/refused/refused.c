@@ -3,10 +3,11 @@
  *
  * SELinux (execmem) answers such an mmap(2) with EACCES, and nothing in /proc says so beforehand.
  * Here the kernel gives the same answer for another reason: the mapping is requested of the
- * target's file descriptor 2, which the tests open write-only. The tool is otherwise unchanged:
- * linked with --wrap=gate_ptrace.
+ * target's file descriptor 2, which the tests open write-only. The tool is otherwise that of
+ * trace.c.
  */
 #include "attach/gate.h"
+#include "trace.h"
 
 #include <elf.h>
 #include <string.h>
@@ -17,14 +18,13 @@
 #include <sys/user.h>
 
 long __real_gate_ptrace(struct gate *gate, int request, pid_t tid, uint64_t addr, uint64_t data);
-long __wrap_gate_ptrace(struct gate *gate, int request, pid_t tid, uint64_t addr, uint64_t data);
 
 static bool asks_for_executable_memory(const struct user_regs_struct *regs)
 {
     return regs->rax == SYS_mmap && (regs->rdx & PROT_EXEC) && (regs->r10 & MAP_ANONYMOUS);
 }
 
-long __wrap_gate_ptrace(struct gate *gate, int request, pid_t tid, uint64_t addr, uint64_t data)
+long refused_gate_ptrace(struct gate *gate, int request, pid_t tid, uint64_t addr, uint64_t data)
 {
     struct user_regs_struct regs;
     struct iovec iov;

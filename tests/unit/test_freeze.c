@@ -376,7 +376,7 @@ int main(void)
     shared = mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (!CHECK(procfs_open(&proc, "/proc") == 0 && shared != MAP_FAILED))
         return check_result();
-    gate_init(&gate, NULL);
+    gate_init(&gate);
     test_all_threads();
     test_no_eintr();
     test_signal();

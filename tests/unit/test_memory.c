@@ -258,7 +258,7 @@ static void test_swap(void)
     if (!CHECK(tree_make(&tree)) || !CHECK(procfs_open(&proc, tree.path) == 0))
         return;
     CHECK(record_limit(&tree, "1052672\n") && record_pages(&tree)); /* a page is left */
-    gate_init(&gate, NULL);
+    gate_init(&gate);
     memory_open(&memory, &target, &gate);
     CHECK(!memory.leaves_swapped && reads_page(&memory, SWAPPED, 1)); /* nothing is in swap */
     target.status.swap_bytes = 8192;

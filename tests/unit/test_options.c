@@ -81,7 +81,7 @@ static void test_defaults(void)
 
     CHECK(parse(&options, 0, "42"));
     CHECK(options.pid_count == 1 && options.pids[0] == 42);
-    CHECK(options.timeout_ns == 30 * second && options.thread == 0 && options.verbose == 0);
+    CHECK(options.timeout_ns == 30 * second && options.thread == 0 && !options.verbose);
     CHECK(!options.output && !options.path && !options.json && !options.quiet);
     CHECK(!options.dry_run && !options.help);
 }
@@ -94,7 +94,7 @@ static void test_all(void)
                 "-o out -qv --verbose --json --timeout 5m --thread 7 --instance 3 42"));
     CHECK(options.instance == 3);
     CHECK(options.output && strcmp(options.output, "out") == 0);
-    CHECK(options.quiet && options.verbose == 2 && options.json && options.thread == 7);
+    CHECK(options.quiet && options.verbose && options.json && options.thread == 7);
     CHECK(options.timeout_ns == 300 * second && options.pids[0] == 42 && !options.dry_run);
     CHECK(parse(&options, TAKES_PATH, "42 --path=/a=b --dry-run --timeout=1s"));
     CHECK(options.path && strcmp(options.path, "/a=b") == 0 && options.dry_run);

@@ -62,6 +62,7 @@ def make_initramfs(path, directory):
     tree = initramfs.Tree()
     tree.add_file("/init", INIT)
     tree.add_program("/usr/bin/jeattach", lib.TOOL)
+    tree.add_program("/usr/bin/jeattach-traced", lib.TRACED_TOOL)
     tree.add_program("/usr/bin/redis-server", initramfs.host_program("redis-server"))
     tree.add_program("/victims/victim", os.path.join(lib.VICTIMS, "victim"))
     tree.add_program("/victims/forker", os.path.join(lib.VICTIMS, "forker"))

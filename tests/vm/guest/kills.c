@@ -53,7 +53,7 @@ static bool die_at(struct series *series, const char *variable, unsigned k)
     const char *pid = text_of(series->victim.pid);
     struct start start = {.variables = (const char *const[]){format("%s=%u", variable, k), NULL}};
     struct result result =
-        tool_run(&start, (const char *const[]){"jeattach", series->verb, "--call", "-vv", pid,
+        tool_run(&start, (const char *const[]){"jeattach-traced", series->verb, "--call", pid,
                                                series->option, series->option ? "-" : NULL, NULL});
 
     series->deaths += result.code == -SIGKILL;
