@@ -12,7 +12,10 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
+
+enum { FILES_NEEDED = 64, FILES_WANTED = 65536 };
 
 /* In the order of the overview. */
 static const struct verb *const verbs[] = {
@@ -95,6 +98,46 @@ static bool standard_streams_open(void)
         fd = dup(fd);
     util_close(&fd); /* the first that is not needed */
     return !out_closed;
+}
+
+/*
+ * Several targets have a pidfd each, and page faults an event for each thread; the default limit
+ * is often 1,024. False if not even one target could be examined.
+ */
+static bool files_suffice(void)
+{
+    struct rlimit limit;
+
+    if (getrlimit(RLIMIT_NOFILE, &limit))
+        return true;
+    if (limit.rlim_cur < FILES_WANTED) {
+        limit.rlim_cur = limit.rlim_max < FILES_WANTED ? limit.rlim_max : FILES_WANTED;
+        (void)setrlimit(RLIMIT_NOFILE, &limit);
+    }
+    return limit.rlim_cur >= FILES_NEEDED;
+}
+
+/* Returns the exit code if it must not run; EXIT_DONE if it may. */
+static int refuse_start(void)
+{
+    if (!standard_streams_open()) {
+        message("cannot write the output\n  cause: stdout is closed\n"
+                "  fix:   nothing was done; run jeattach with stdout open");
+        return EXIT_OUTPUT;
+    }
+    if (getuid() != geteuid() || getgid() != getegid()) {
+        message("cannot run with the rights of another user\n  cause: its file is set-user-ID or "
+                "set-group-ID: whoever can run it could read and change other users' processes\n"
+                "  fix:   remove that bit (chmod ug-s), and run it with sudo");
+        return EXIT_DENIED;
+    }
+    if (!files_suffice()) {
+        message("cannot examine a process\n  cause: fewer than %d files may be open\n"
+                "  fix:   raise the limit: ulimit -n %d",
+                FILES_NEEDED, 1024);
+        return EXIT_INTERNAL;
+    }
+    return EXIT_DONE;
 }
 
 /* jeattach help [VERB] */
@@ -181,11 +224,10 @@ static int run_words(int argc, char **argv)
 
 int main(int argc, char **argv)
 {
-    if (!standard_streams_open()) {
-        message("cannot write the output\n  cause: stdout is closed\n"
-                "  fix:   nothing was done; run jeattach with stdout open");
-        return EXIT_OUTPUT;
-    }
+    int code = refuse_start();
+
+    if (code != EXIT_DONE)
+        return code;
     interrupt_init(EXIT_INTERRUPTED);
     stdout_init();
     return run_words(argc, argv);

@@ -282,6 +282,23 @@ static const char *output_fix(int err)
     case ENOSPC:
     case EDQUOT:
         return "free some space, or give a path on another file system";
+    case EFBIG:
+        return "let jeattach write larger files: ulimit -f";
+    default:
+        return NULL;
+    }
+}
+
+/* Returns the fix where not a right is missing; NULL: it is. */
+static const char *resource_fix(int err)
+{
+    switch (err) {
+    case EMFILE:
+        return "let jeattach open more files: ulimit -n";
+    case ENFILE:
+        return "let the host open more files: sysctl fs.file-max";
+    case ENOMEM:
+        return "free some memory, or raise the memory limit of jeattach";
     default:
         return NULL;
     }
@@ -293,6 +310,8 @@ const char *remedy_template(const struct remedy *remedy, const struct fault *fau
 
     if (fault->code == FAULT_OUTPUT)
         return output_fix(fault->err);
+    if (fault->code == FAULT_DENIED && resource_fix(fault->err))
+        return resource_fix(fault->err);
     for (size_t i = 0; group != GROUP_NONE && i < ARRAY_LEN(rows); i++)
         if (row_matches(&rows[i], group, remedy, fault))
             return rows[i].text;

@@ -32,7 +32,6 @@ enum {
     AHEAD_MAX = 512,
     FILES_EACH = 2,
     FILES_OTHER = 64,
-    FILES_WANTED = 65536,
     LOOK_NS = 100000000,
     LOOKS_IDLE = 4
 };
@@ -345,19 +344,6 @@ static void ignore_signal(int signo)
     (void)signo; /* SIGCHLD only has to interrupt ppoll(2) */
 }
 
-/* Each target has an open pidfd, and the default limit is often 1,024. */
-static void raise_file_limit(void)
-{
-    struct rlimit limit;
-
-    if (getrlimit(RLIMIT_NOFILE, &limit))
-        return;
-    if (limit.rlim_cur >= FILES_WANTED)
-        return;
-    limit.rlim_cur = limit.rlim_max < FILES_WANTED ? limit.rlim_max : FILES_WANTED;
-    (void)setrlimit(RLIMIT_NOFILE, &limit);
-}
-
 /* One that stalls should keep nobody behind it. */
 static size_t choose_ahead(const struct several *several)
 {
@@ -503,7 +489,6 @@ int several_run(const struct options *options, const struct verb *verb)
         verb->announce(options);
     if (!options_selective(options) && options->pid_count == 1)
         return verb->run(options, options->pids[0]);
-    raise_file_limit();
     code = choose_targets(&several.targets, options, verb->takes & TAKES_ANY);
     if (code == EXIT_DONE)
         code = code_with_left_out(&several, run_found(&several));

@@ -20,8 +20,7 @@ enum {
     RENEW_MS = 100,     /* between two lists of threads, at least */
     RENEW_PART = 20,    /* a list takes one part of so many of the time */
     PAUSE_MS = 100,     /* for which the rings are large enough if the tool does not run */
-    FILES_MAX = 1 << 16,
-    FILES_OTHER = 64, /* that the tool opens besides */
+    FILES_OTHER = 64,   /* that the tool opens besides */
     NS_PER_MS = 1000000,
 };
 
@@ -292,18 +291,13 @@ uint32_t page_faults_stack_bytes(const struct page_faults *faults)
     return faults->sources.form.stack_bytes;
 }
 
-/* Raises the limit of open files as far as is useful. Returns how many events there may be. */
-static size_t allow_files(void)
+/* Returns how many events there may be; cli/main.c has raised the limit of open files. */
+static size_t count_files(void)
 {
-    rlim_t wanted = FILES_MAX + FILES_OTHER;
     struct rlimit limit;
 
     if (getrlimit(RLIMIT_NOFILE, &limit))
         return FILES_OTHER;
-    if (limit.rlim_cur < wanted) {
-        limit.rlim_cur = limit.rlim_max < wanted ? limit.rlim_max : wanted;
-        (void)setrlimit(RLIMIT_NOFILE, &limit);
-    }
     return limit.rlim_cur > FILES_OTHER ? (size_t)limit.rlim_cur - FILES_OTHER : 0;
 }
 
@@ -352,7 +346,7 @@ fault_code page_faults_open(struct page_faults **out, const struct target *targe
     if (refusal_of_filter(target, fault) != FAULT_NONE)
         return FAULT_PERF_SECCOMP;
     configure(faults, target, request);
-    faults->sources.files_max = allow_files();
+    faults->sources.files_max = count_files();
     rc = event_form_probe(&faults->sources.form);
     if (rc == 0)
         rc = open_sources(faults);

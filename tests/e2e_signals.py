@@ -1,8 +1,9 @@
-"""Signals that end the tool, and the state of signals in which it is started: profiling that a run
-has switched on is off afterwards, and no limit of time is missed."""
+"""Signals that end the tool, and the state in which it is started: profiling that a run has
+switched on is off afterwards, no limit of time is missed, and a refusal names its cause."""
 
 import os
 import resource
+import shutil
 import signal
 import subprocess
 import time
@@ -122,6 +123,42 @@ class InheritedState(e2e_overlap.TestCase):
             with open(pipe, "rb") as file:
                 file.read()
         self.assertTrue(forker.goes_on())
+
+
+def few_files(count, hard):
+    return lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (count, hard))
+
+
+class Started(lib.TestCase):
+    """Other states in which it is started."""
+
+    def test_few_files(self):
+        for count in (5, 7, 12):
+            for verb in (("status", os.getpid()), ("ps",)):
+                result = lib.run_tool(*verb, preexec_fn=few_files(count, count))
+                self.assert_failed(result, lib.INTERNAL, "fewer than 64 files", "ulimit -n")
+                self.assertNotIn("root", result.err)
+
+    def test_soft_limit_of_files(self):
+        """It raises the limit by itself."""
+        victim = self.victim()
+        self.assert_ran(lib.run_tool("status", victim.pid, preexec_fn=few_files(7, 1024)))
+
+    def test_set_user_id(self):
+        lib.require_root()
+        place = self.directory()
+        if os.statvfs(place).f_flag & os.ST_NOSUID:
+            self.skipTest("the temporary directory is mounted nosuid")
+        os.chmod(place, 0o755)
+        tool = shutil.copy(lib.TOOL, place)
+        for mode in (0o4755, 0o2755):
+            os.chmod(tool, mode)
+            result = lib.run_tool("status", os.getpid(), tool=tool, cwd="/", user=lib.NOBODY,
+                                  group=lib.NOBODY, extra_groups=[])
+            self.assert_failed(result, lib.NOT_PERMITTED, "set-user-ID", "chmod ug-s")
+            self.assertEqual(result.out, b"")
+            # For root itself it has no more rights than without that bit.
+            self.assertNotIn("set-user-ID", lib.run_tool("ps", tool=tool).err)
 
 
 if __name__ == "__main__":
