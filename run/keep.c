@@ -11,8 +11,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define EXTENSION ".watch.heap"
-
 enum { TIME_LEN = sizeof "20261120T102233Z" - 1 };
 
 /* A name that is parsed from its end. */
@@ -56,46 +54,21 @@ static bool drop_time(struct back *name, const char **at)
     return true;
 }
 
-const char *keep_extension(uid_t uid, char out[KEEP_EXTENSION_SIZE])
-{
-    if (uid == geteuid())
-        strcpy(out, EXTENSION);
-    else
-        snprintf(out, KEEP_EXTENSION_SIZE, ".uid%u" EXTENSION, (unsigned)uid);
-    return out;
-}
-
 /* Drops ".watch.heap", or ".watch-2.heap" if a number was added. */
 static bool drop_extension(struct back *name)
 {
-    if (drop(name, EXTENSION))
+    if (drop(name, KEEP_EXTENSION))
         return true;
     return drop(name, ".heap") && drop_any(name, "0123456789") > 0 && drop(name, ".watch-");
 }
 
-/* Drops ".uid113"; *user is its digits, NULL if the file is of the tool's user. */
-static void drop_user(struct back *name, const char **user)
-{
-    struct back rest = *name;
-
-    *user = NULL;
-    if (drop_any(&rest, "0123456789") == 0)
-        return;
-    *user = rest.text + rest.len;
-    if (drop(&rest, ".uid"))
-        *name = rest;
-    else
-        *user = NULL;
-}
-
 /* Returns the length of the process name; *time is the start of the time. */
-static size_t take_apart(const char *file, const char **time, const char **user)
+static size_t take_apart(const char *file, const char **time)
 {
     struct back name = {file, strlen(file)};
 
     if (!drop_extension(&name))
         return 0;
-    drop_user(&name, user);
     (void)drop(&name, KEEP_CUT_SHORT);
     if ((!drop(&name, "MiB") && !drop(&name, "GiB")) || drop_any(&name, "0123456789.") == 0 ||
         !drop(&name, "-") || !drop_time(&name, time) || !drop(&name, "-") ||
@@ -106,9 +79,9 @@ static size_t take_apart(const char *file, const char **time, const char **user)
 
 size_t keep_name(const char *file)
 {
-    const char *time, *user;
+    const char *time;
 
-    return take_apart(file, &time, &user);
+    return take_apart(file, &time);
 }
 
 struct file {
@@ -127,10 +100,10 @@ static int compare_times(const struct timespec *a, const struct timespec *b)
 static int compare(const void *left, const void *right)
 {
     const struct file *a = left, *b = right;
-    const char *time_a = a->name, *time_b = b->name, *user;
+    const char *time_a = a->name, *time_b = b->name;
 
-    take_apart(a->name, &time_a, &user);
-    take_apart(b->name, &time_b, &user);
+    take_apart(a->name, &time_a);
+    take_apart(b->name, &time_b);
     int order = strncmp(time_a, time_b, TIME_LEN);
     return order ? order : compare_times(&a->written, &b->written);
 }
@@ -150,17 +123,12 @@ static bool add(struct files *files, const char *name, const struct stat *st)
     return copy != NULL;
 }
 
-/* True if both files are of processes with the same name and of the same user. */
+/* True if both files are of processes with the same name. */
 static bool same_keep_group(const char *a, const char *b)
 {
-    const char *time, *user_a, *user_b;
-    size_t len = take_apart(a, &time, &user_a);
+    const size_t len = keep_name(a);
 
-    if (len == 0 || take_apart(b, &time, &user_b) != len || memcmp(a, b, len) != 0)
-        return false;
-    if (!user_a || !user_b)
-        return !user_a && !user_b;
-    return strtoul(user_a, NULL, 10) == strtoul(user_b, NULL, 10);
+    return len > 0 && keep_name(b) == len && memcmp(a, b, len) == 0;
 }
 
 /* Finds all files of the same group, and of the tool's user, except the newest itself. */

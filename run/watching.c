@@ -1,5 +1,6 @@
 #include "run/watching.h"
 #include "base/text.h"
+#include "host/container.h"
 #include "run/faults.h"
 #include "run/filename.h"
 #include "run/interrupt.h"
@@ -108,24 +109,39 @@ static enum course keep_active(struct watching *watch)
 
 /* ---- one profile ---- */
 
+/* Others may have a process of that name: its container and its user are added (run/keep.h). */
+static void add_whose(struct filename_facts *facts, const struct target *target)
+{
+    struct container container;
+    char within[2 + POD_MAX] = "", user[16] = "";
+
+    if (container_read(target->proc, target->pid, &container)) {
+        const char *id = container.pod[0] ? container.pod : container.id;
+        int most = strlen(id) == CONTAINER_ID_LEN ? 12 : POD_MAX;
+        snprintf(within, sizeof within, "@%.*s", most, id);
+    }
+    if (target->status.uid != geteuid())
+        snprintf(user, sizeof user, "@uid%u", (unsigned)target->status.uid);
+    snprintf(facts->name, sizeof facts->name, "%s%s%s", target->stat.comm, within, user);
+}
+
 static bool name_profile(const struct watching *watch, const struct capture *capture, char *out,
                          size_t size)
 {
     const struct target *target = &watch->attachment.target;
     const bool last = capture == &watch->last.kept;
     struct filename_facts facts;
-    char own[KEEP_EXTENSION_SIZE], extension[sizeof own + sizeof KEEP_CUT_SHORT];
     char directory[FILENAME_MAX_BYTES];
     int n = snprintf(directory, sizeof directory, "%s/", watch->request.directory);
 
     filename_facts(&facts, target);
+    add_whose(&facts, target);
     facts.rss_bytes = watch->measures.rss;
     if (last)
         filename_facts_then(&facts, capture->time_ns, watch->last.rss);
-    snprintf(extension, sizeof extension, "%s%s", last ? KEEP_CUT_SHORT : "",
-             keep_extension(target->status.uid, own));
     return n > 0 && (size_t)n < sizeof directory &&
-           filename_expand(directory, extension, &facts, out, size);
+           filename_expand(directory, last ? KEEP_CUT_SHORT KEEP_EXTENSION : KEEP_EXTENSION, &facts,
+                           out, size);
 }
 
 static fault_code write_profile(struct watching *watch, const struct capture *capture,

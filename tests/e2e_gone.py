@@ -350,7 +350,7 @@ class Watch(WatchTest, TestCase):
         self.assertEqual((event["rules"], event["cut_short"]), ([], True))
         self.assertGreater(event["age_ns"], 0)
         self.assertEqual(self.assert_complete(watch), [os.path.basename(event["path"])])
-        self.assertRegex(event["path"], r"/grower-%d-\d+T\d+Z-\d+MiB-cut-short\.watch\.heap\Z"
+        self.assertRegex(event["path"], r"/grower(@[^/]+)?-%d-\d+T\d+Z-\d+MiB-cut-short\.watch\.heap\Z"
                          % process.pid)
         self.assert_seeded(event["path"])
 

@@ -203,7 +203,7 @@ class Sticky(lib.TestCase):
     def test_kept_profiles(self):
         """--keep removes files of this user, and none of another's."""
         victim = self.victim()
-        name = lib.read_text("/proc/%d/comm" % victim.pid).strip()
+        name = lib.name_in_files(victim.pid)
         old = [self.put("file", owner, "%s-%d-20200101T000000Z-1MiB.watch.heap" % (name, owner + 1))
                for owner in (0, OTHER)]
         result = self.run_tool(("watch", victim.pid, "--when", "rss>1K", "--once", "--keep", "1",

@@ -141,7 +141,7 @@ class Limits(WatchTest):
         grower.grow(20)
         directory = self.directory()
         others = ["grower-1-20200101T000000Z-1MiB.heap", "other-1-20200101T000000Z-1MiB.watch.heap"]
-        old = "grower-1-20200101T000000Z-1MiB.watch.heap"
+        old = lib.name_in_files(grower.pid) + "-1-20200101T000000Z-1MiB.watch.heap"
         for name in others + [old]:
             with open(os.path.join(directory, name), "w"):
                 pass
@@ -176,7 +176,7 @@ class Limits(WatchTest):
             self.assertEqual(self.watch(other.pid, *words, directory=directory).code(), OK)
         files = sorted(os.listdir(directory))
         self.assertEqual(len(files), 2, files)
-        self.assertEqual([name for name in files if ".uid65534." in name],
+        self.assertEqual([name for name in files if "@uid65534-" in name],
                          [name for name in files if "-%d-" % other.pid in name])
         self.assertTrue(os.path.exists(first.events("profile")[0]["path"]), files)
 

@@ -215,6 +215,14 @@ def wait_until(condition, timeout=20, pause=0.002):
         time.sleep(pause)
 
 
+def name_in_files(pid):
+    """Returns the name of a process in those of watch: with its container, where tests run in one."""
+    processes = json.loads(run_tool("ps", "--json").out)["processes"]
+    found = next(process for process in processes if process["pid"] == pid)
+    within = found["pod"] or found["container"] or ""
+    return found["name"] + ("@" + within[:12 if len(within) == 64 else None] if within else "")
+
+
 def read_text(path):
     with open(path, "rb") as file:
         return file.read().decode(errors="surrogateescape")

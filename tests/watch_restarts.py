@@ -60,6 +60,24 @@ class Restarts(WatchTest):
         self.assertEqual(watch.wait_for("profile")[0]["pid"], grower.pid)
         self.assertEqual(watch.end(), INTERRUPTED)
 
+    def test_keep_of_another_container(self):
+        """A container's process pushes no profile of one with its name in another one out."""
+        program, directory = self.program(), self.directory()
+        seen = []
+        for _ in range(2):
+            identity = "%064x" % random.getrandbits(255)
+            group = self.group(name="docker/" + identity)
+            grower = self.grower(program=program, group=group)
+            for _ in range(2):
+                watch = self.watch(grower.pid, "--when", "rss>1K", "--once", "--keep", 1,
+                                   directory=directory)
+                self.assertEqual(watch.code(), OK)
+            seen.append((identity[:12], grower.pid))
+        files = os.listdir(directory)
+        self.assertEqual(len(files), 2, files)
+        for words in seen:
+            self.assertTrue(any("@%s-%d-" % words in name for name in files), files)
+
     def test_other_program(self):
         library = next(
             (m.path for m in lib.mappings(self.grower().pid) if "libjemalloc" in m.path), None)
