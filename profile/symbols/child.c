@@ -15,8 +15,7 @@
 enum { FLUSH_AT = 60 << 10, SAID_KEPT = 1 << 10 };
 
 struct said_text {
-    char *text;
-    size_t capacity;
+    char text[NAME_MAX_SHOWN + 1];
     uint32_t hash, number; /* number 0: none */
 };
 
@@ -94,13 +93,6 @@ static uint32_t number_of_text(struct child *child, const char *text)
     said = &child->said[hash % SAID_KEPT];
     if (said->hash == (uint32_t)hash && said->number && strcmp(said->text, text) == 0)
         return said->number;
-    if (said->capacity <= len) {
-        free(said->text);
-        said->capacity = 2 * len + 1;
-        said->text = malloc(said->capacity);
-    }
-    if (!said->text)
-        end_child();
     memcpy(said->text, text, len + 1);
     said->hash = (uint32_t)hash;
     said->number = ++child->text_count;
