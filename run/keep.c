@@ -5,6 +5,7 @@
 
 #include <dirent.h>
 #include <fcntl.h>
+#include <regex.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,79 +14,36 @@
 
 enum { TIME_LEN = sizeof "20261120T102233Z" - 1 };
 
-/* A name that is parsed from its end. */
-struct back {
-    const char *text;
-    size_t len;
-};
+/* The first part is the name of the process, the second the time. */
+static const char form[] = "^(.+)-[0-9]+-([0-9]{8}T[0-9]{6}Z)-[0-9.]+[MG]iB(" KEEP_CUT_SHORT
+                           ")?[.]watch(-[0-9]+)?[.]heap$";
 
-static bool drop(struct back *name, const char *end)
+/* Returns the length of the process name; *time is where the time begins. */
+static size_t take_apart(const regex_t *regex, const char *file, size_t *time)
 {
-    size_t n = strlen(end);
+    regmatch_t parts[3];
 
-    if (name->len < n || memcmp(name->text + name->len - n, end, n) != 0)
-        return false;
-    name->len -= n;
-    return true;
-}
-
-/* Drops all characters of the set from the end; returns how many. */
-static size_t drop_any(struct back *name, const char *set)
-{
-    size_t n = 0;
-
-    while (name->len > 0 && strchr(set, name->text[name->len - 1])) {
-        name->len--;
-        n++;
-    }
-    return n;
-}
-
-/* Drops "20261120T102233Z"; *at is its start. */
-static bool drop_time(struct back *name, const char **at)
-{
-    struct back rest = *name;
-
-    if (!drop(&rest, "Z") || drop_any(&rest, "0123456789") != 6 || !drop(&rest, "T") ||
-        drop_any(&rest, "0123456789") != 8)
-        return false;
-    *at = rest.text + rest.len;
-    *name = rest;
-    return true;
-}
-
-/* Drops ".watch.heap", or ".watch-2.heap" if a number was added. */
-static bool drop_extension(struct back *name)
-{
-    if (drop(name, KEEP_EXTENSION))
-        return true;
-    return drop(name, ".heap") && drop_any(name, "0123456789") > 0 && drop(name, ".watch-");
-}
-
-/* Returns the length of the process name; *time is the start of the time. */
-static size_t take_apart(const char *file, const char **time)
-{
-    struct back name = {file, strlen(file)};
-
-    if (!drop_extension(&name))
+    if (regexec(regex, file, ARRAY_LEN(parts), parts, 0))
         return 0;
-    (void)drop(&name, KEEP_CUT_SHORT);
-    if ((!drop(&name, "MiB") && !drop(&name, "GiB")) || drop_any(&name, "0123456789.") == 0 ||
-        !drop(&name, "-") || !drop_time(&name, time) || !drop(&name, "-") ||
-        drop_any(&name, "0123456789") == 0 || !drop(&name, "-"))
-        return 0;
-    return name.len;
+    *time = (size_t)parts[2].rm_so;
+    return (size_t)parts[1].rm_eo;
 }
 
 size_t keep_name(const char *file)
 {
-    const char *time;
+    regex_t regex;
+    size_t time, len;
 
-    return take_apart(file, &time);
+    if (regcomp(&regex, form, REG_EXTENDED))
+        return 0;
+    len = take_apart(&regex, file, &time);
+    regfree(&regex);
+    return len;
 }
 
 struct file {
     char *name;
+    const char *time; /* in the name */
     struct timespec written;
 };
 
@@ -100,50 +58,42 @@ static int compare_times(const struct timespec *a, const struct timespec *b)
 static int compare(const void *left, const void *right)
 {
     const struct file *a = left, *b = right;
-    const char *time_a = a->name, *time_b = b->name;
+    int order = strncmp(a->time, b->time, TIME_LEN);
 
-    take_apart(a->name, &time_a);
-    take_apart(b->name, &time_b);
-    int order = strncmp(time_a, time_b, TIME_LEN);
     return order ? order : compare_times(&a->written, &b->written);
 }
 
 struct files {
+    regex_t regex;
     struct file *list;
     size_t count, room;
 };
 
-static bool add(struct files *files, const char *name, const struct stat *st)
+static bool add(struct files *files, const char *name, size_t time, const struct stat *st)
 {
     if (!LIST_GROW(files->list, files->room, files->count))
         return false;
     char *copy = strdup(name);
     if (copy)
-        files->list[files->count++] = (struct file){copy, st->st_mtim};
+        files->list[files->count++] = (struct file){copy, copy + time, st->st_mtim};
     return copy != NULL;
-}
-
-/* True if both files are of processes with the same name. */
-static bool same_keep_group(const char *a, const char *b)
-{
-    const size_t len = keep_name(a);
-
-    return len > 0 && keep_name(b) == len && memcmp(a, b, len) == 0;
 }
 
 /* Finds all files of the same group, and of the tool's user, except the newest itself. */
 static bool find_others(struct files *files, DIR *dir, const char *newest)
 {
+    size_t time, len = take_apart(&files->regex, newest, &time);
     const struct dirent *entry;
     struct stat st;
 
-    while ((entry = readdir(dir))) {
-        if (strcmp(entry->d_name, newest) == 0 || !same_keep_group(entry->d_name, newest))
+    while (len > 0 && (entry = readdir(dir))) {
+        if (strcmp(entry->d_name, newest) == 0 || strncmp(entry->d_name, newest, len) != 0 ||
+            take_apart(&files->regex, entry->d_name, &time) != len)
             continue;
         if (fstatat(dirfd(dir), entry->d_name, &st, AT_SYMLINK_NOFOLLOW) || !S_ISREG(st.st_mode) ||
             st.st_uid != geteuid())
             continue;
-        if (!add(files, entry->d_name, &st))
+        if (!add(files, entry->d_name, time, &st))
             return false;
     }
     return true;
@@ -156,8 +106,8 @@ unsigned keep_newest(const char *directory, const char *newest, unsigned keep)
     DIR *dir = fd >= 0 ? fdopendir(fd) : NULL;
     unsigned removed = 0;
 
-    if (!dir) {
-        util_close(&fd);
+    if (!dir || regcomp(&files.regex, form, REG_EXTENDED)) {
+        dir ? (void)closedir(dir) : util_close(&fd);
         return 0;
     }
     if (find_others(&files, dir, newest) && files.count > 0 && files.count + 1 > keep) {
@@ -168,6 +118,7 @@ unsigned keep_newest(const char *directory, const char *newest, unsigned keep)
     for (size_t i = 0; i < files.count; i++)
         free(files.list[i].name);
     free(files.list);
+    regfree(&files.regex);
     closedir(dir);
     return removed;
 }
