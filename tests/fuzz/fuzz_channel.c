@@ -1,5 +1,6 @@
 /* What a child that reads symbols sends to the tool; the first byte chooses the question. */
 #include "fuzz.h"
+#include "profile/names/short_name.h"
 #include "profile/symbols/reader.h"
 
 #include <string.h>
@@ -11,15 +12,16 @@ static void take_lines(void *ctx, size_t number, const struct symbol_line *lines
     (void)ctx;
     expect(number < DUE);
     for (size_t i = 0; i < count; i++) {
-        expect(lines[i].function && lines[i].linkage && strlen(lines[i].function) < CHANNEL_MAX);
-        expect(!lines[i].file || strlen(lines[i].file) < CHANNEL_MAX);
+        expect(lines[i].function && lines[i].linkage &&
+               strlen(lines[i].function) <= NAME_MAX_SHOWN);
+        expect(!lines[i].file || strlen(lines[i].file) <= NAME_MAX_SHOWN);
     }
 }
 
 static void take_name(void *ctx, size_t number, const char *name)
 {
     (void)ctx;
-    expect(number < DUE && (!name || strlen(name) < CHANNEL_MAX));
+    expect(number < DUE && (!name || strlen(name) <= NAME_MAX_SHOWN));
 }
 
 static void take_state(void *ctx, const struct channel_state *state, const char *split_path)

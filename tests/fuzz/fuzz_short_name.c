@@ -24,6 +24,16 @@ static void shorten(const char *name)
     expect(short_name(name, small, 1) == small && *small == '\0');
 }
 
+/* A name that is not too long stays. */
+static void bound(const char *name)
+{
+    char out[NAME_MAX_SHOWN + 1];
+    const char *bounded = bounded_name(name, out);
+
+    expect((bounded == name) == (strlen(name) <= NAME_MAX_SHOWN));
+    expect(strlen(bounded) <= NAME_MAX_SHOWN && (*bounded || !*name));
+}
+
 /* Parts of a name lie within it. */
 static void split(const char *name)
 {
@@ -50,6 +60,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     memcpy(name, data, size);
     name[size] = '\0';
     shorten(name);
+    bound(name);
     split(name);
     expect(code_kind(name) <= CODE_ALLOCATOR);
     expect(code_kind_of_module(name) <= CODE_ALLOCATOR);
