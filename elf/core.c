@@ -1,10 +1,13 @@
 #include "elf/core.h"
+#include "base/interruptions.h"
 #include "base/list.h"
 #include "base/search.h"
 #include "elf/faults.h"
 #include "elf/image.h"
 #include "host/parse.h"
 
+#include <errno.h>
+#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/procfs.h>
@@ -14,7 +17,7 @@ enum {
     SEGMENTS_MAX = 1 << 20,   /* vm.max_map_count is 65530 by default */
     NOTES_READ_MAX = 1 << 20, /* some 8 a thread */
     FILE_NOTE_MAX = 16 << 20, /* CORE_FILE_NOTE_SIZE_MAX, fs/coredump.c */
-    AUXV_MAX = 64 << 10,
+    AUXV_MAX = 512,           /* AT_VECTOR_SIZE is below 64 */
     PHDRS_AT_ONCE = 1024,
 };
 
@@ -109,19 +112,20 @@ static void take_psinfo(struct core *core, uint64_t at, uint64_t len)
 
 static void take_auxv(struct core *core, uint64_t at, uint64_t len)
 {
+    Elf64_auxv_t values[AUXV_MAX];
     remote_addr entry = 0, phdr = 0;
 
-    for (uint64_t i = 0; i + sizeof(Elf64_auxv_t) <= len && i < AUXV_MAX;
-         i += sizeof(Elf64_auxv_t)) {
-        Elf64_auxv_t value;
-        if (!file_read(core->fd, at + i, &value, sizeof value) || value.a_type == AT_NULL)
-            break;
-        if (value.a_type == AT_PHDR)
-            phdr = value.a_un.a_val;
-        else if (value.a_type == AT_ENTRY)
-            entry = value.a_un.a_val;
-        else if (value.a_type == AT_SYSINFO_EHDR)
-            core->vdso = value.a_un.a_val;
+    if (len > sizeof values)
+        len = sizeof values;
+    if (!file_read(core->fd, at, values, len))
+        return;
+    for (size_t i = 0; i < len / sizeof *values && values[i].a_type != AT_NULL; i++) {
+        if (values[i].a_type == AT_PHDR)
+            phdr = values[i].a_un.a_val;
+        else if (values[i].a_type == AT_ENTRY)
+            entry = values[i].a_un.a_val;
+        else if (values[i].a_type == AT_SYSINFO_EHDR)
+            core->vdso = values[i].a_un.a_val;
     }
     core->program_at = phdr ? phdr : entry;
 }
@@ -145,7 +149,7 @@ static void parse_file_note(struct core *core, size_t len)
         struct core_mapping *mapping = &core->mappings[core->mapping_count];
         remote_addr last = core->mapping_count ? mapping[-1].end : 0;
         *mapping = (struct core_mapping){entry[0], entry[1], entry[2] * page, path};
-        if (entry[0] >= last && entry[0] < entry[1])
+        if (entry[0] >= last && entry[0] < entry[1] && strlen(path) < PATH_MAX)
             core->mapping_count++;
         path += strlen(path) + 1;
     }
@@ -190,7 +194,7 @@ static void read_core_notes(struct core *core, const Elf64_Phdr *ph, unsigned *l
         return;
     if (ph->p_filesz < core->size - at)
         end = at + ph->p_filesz;
-    while (end - at >= sizeof(Elf64_Nhdr) && *left > 0) {
+    while (end - at >= sizeof(Elf64_Nhdr) && *left > 0 && !interruptions_ended(0)) {
         struct {
             Elf64_Nhdr header;
             char owner[5];

@@ -74,7 +74,7 @@ static inline bool core_is_truncated(const struct core *core)
  * Makes a text in the format of /proc/PID/maps of the segments and mappings. A mapping
  * is private as far as the core shows; the device is 00:00, and the inode is a number
  * that differs between neighbouring files. gcore(1) omits the segments of unchanged
- * files: their permissions are those of the program headers. NULL: out of memory. The
- * caller frees it.
+ * files: their permissions are those of the program headers. Returns 0 or -errno: -EFBIG if
+ * it is longer than TARGET_MAPS_MAX (attach/target.h), -EINTR. The caller frees *text.
  */
-char *core_maps(const struct core *core, size_t *len);
+int core_maps(const struct core *core, char **text, size_t *len);

@@ -1,8 +1,11 @@
 /* core_maps: the mappings of a core file, as /proc/PID/maps shows those of a process. */
+#include "attach/target.h"
+#include "base/interruptions.h"
 #include "elf/core.h"
 #include "elf/image.h"
 #include "host/parse.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -153,20 +156,25 @@ static bool find_piece(struct maps_place *place, struct maps_piece *piece)
     return true;
 }
 
-char *core_maps(const struct core *core, size_t *len)
+int core_maps(const struct core *core, char **text, size_t *len)
 {
-    struct maps_text text = {.core = core};
+    const sig_atomic_t begun = interruptions();
+    struct maps_text lines = {.core = core};
     struct maps_place place = {core, 0, 0, 0};
     struct maps_piece piece;
-    char *bytes = NULL;
+    int err = 0;
 
-    text.out = open_memstream(&bytes, len);
-    if (!text.out)
-        return NULL;
-    for (; find_piece(&place, &piece); place.at = piece.end)
-        write_piece(&text, &piece);
-    if (fclose(text.out) == 0)
-        return bytes;
-    free(bytes);
-    return NULL;
+    *text = NULL;
+    lines.out = open_memstream(text, len);
+    if (!lines.out)
+        return -ENOMEM;
+    for (; !err && find_piece(&place, &piece); place.at = piece.end) {
+        write_piece(&lines, &piece);
+        err = interruptions_ended(begun)            ? -EINTR
+              : ftello(lines.out) > TARGET_MAPS_MAX ? -EFBIG
+                                                    : 0;
+    }
+    if (fclose(lines.out) && !err)
+        err = -ENOMEM;
+    return err;
 }

@@ -104,10 +104,10 @@ static ssize_t read_block(int fd, unsigned char *block, const volatile sig_atomi
     return interrupted && *interrupted ? -EINTR : (ssize_t)used;
 }
 
-static int copy_blocks(int fd, int out, const volatile sig_atomic_t *interrupted,
+static int copy_blocks(int fd, int out, const char *begin, const volatile sig_atomic_t *interrupted,
                        struct spool_result *result)
 {
-    AUTO_FREE unsigned char *block = malloc(BLOCK);
+    AUTO_FREE unsigned char *block = calloc(1, BLOCK);
     ssize_t n;
     int err;
 
@@ -120,13 +120,16 @@ static int copy_blocks(int fd, int out, const volatile sig_atomic_t *interrupted
         if (err)
             return err;
         result->bytes += (uint64_t)n;
+        if (result->bytes == (uint64_t)n && strncmp((const char *)block, begin, strlen(begin)) != 0)
+            break;
     }
     if (n < 0)
         return (int)n;
     return ftruncate(out, (off_t)result->bytes) ? -errno : 0;
 }
 
-int spool_pipe(int fd, const volatile sig_atomic_t *interrupted, struct spool_result *result)
+int spool_pipe(int fd, const char *begin, const volatile sig_atomic_t *interrupted,
+               struct spool_result *result)
 {
     AUTO_CLOSE int out = -1;
     int err;
@@ -136,6 +139,6 @@ int spool_pipe(int fd, const volatile sig_atomic_t *interrupted, struct spool_re
     out = make_file(&result->limit);
     if (out < 0)
         return out;
-    err = copy_blocks(fd, out, interrupted, result);
+    err = copy_blocks(fd, out, begin, interrupted, result);
     return err ? err : steal_fd(&out);
 }

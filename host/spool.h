@@ -13,9 +13,10 @@ struct spool_result {
  * Copies all that fd yields into a file without a name: in $TMPDIR, /var/tmp or /tmp,
  * else in memory (memfd_create(2)). Blocks of zeros become holes. Copies at most 9/10
  * of what is free on that file system, and at most half of the memory available if it
- * lies in memory.
+ * lies in memory. Of what does not start with `begin` only the first MiB is copied.
  *
  * Returns the file's descriptor, which the caller closes, or -errno. -EFBIG: there is
  * more than result->limit; -EINTR: *interrupted was set (NULL: no flag).
  */
-int spool_pipe(int fd, const volatile sig_atomic_t *interrupted, struct spool_result *result);
+int spool_pipe(int fd, const char *begin, const volatile sig_atomic_t *interrupted,
+               struct spool_result *result);

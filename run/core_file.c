@@ -19,7 +19,7 @@ static fault_code refuse_input(struct fault *fault, int err, const char *what)
 static fault_code copy_pipe(int *fd, struct fault *fault)
 {
     struct spool_result result;
-    int copy = spool_pipe(*fd, interrupt_flag(), &result);
+    int copy = spool_pipe(*fd, ELFMAG, interrupt_flag(), &result);
 
     if (copy == -EINTR)
         return fault_set(fault, FAULT_INTERRUPTED, EINTR, "open the core file", "stdin");
@@ -57,7 +57,11 @@ static fault_code open_core(struct core_file *file, const char *path, struct fau
     AUTO_CLOSE int fd = -1;
     fault_code rc = open_core_input(path, &fd, fault);
 
-    return rc == FAULT_NONE ? core_open(&file->core, steal_fd(&fd), fault) : rc;
+    if (rc == FAULT_NONE)
+        rc = core_open(&file->core, steal_fd(&fd), fault);
+    if (rc == FAULT_CORE && *interrupt_flag())
+        return fault_set(fault, FAULT_INTERRUPTED, EINTR, "read the core file", "its notes");
+    return rc;
 }
 
 static fault_code open_places(struct core_file *file, const struct core_request *request,
@@ -87,9 +91,14 @@ static fault_code make_record(struct core_file *file, struct target *target, str
 {
     struct target_record *record = &file->record;
 
-    file->maps = core_maps(&file->core, &record->maps_len);
-    if (!file->maps)
-        return fault_set(fault, FAULT_INTERNAL, ENOMEM, "read the core file", "its mappings");
+    int err = core_maps(&file->core, &file->maps, &record->maps_len);
+    if (err == -EINTR)
+        return fault_set(fault, FAULT_INTERRUPTED, EINTR, "read the core file", "its mappings");
+    if (err == -EFBIG)
+        return fault_set(fault, FAULT_CORE, 0, "read the core file",
+                         "its list of mappings is longer than %d MiB", TARGET_MAPS_MAX >> 20);
+    if (err)
+        return fault_set(fault, FAULT_INTERNAL, -err, "read the core file", "its mappings");
     record->maps = file->maps;
     record->program_at = file->core.program_at;
     memset(target, 0, sizeof *target);

@@ -204,12 +204,15 @@ class Input(Case):
         small = self.directory()
         subprocess.run(["mount", "-t", "tmpfs", "-o", "size=2m", "none", small], check=True)
         self.addCleanup(subprocess.run, ["umount", small])
-        feeder = self.process(["dd", "if=/dev/urandom", "bs=1M", "count=8", "status=none"],
-                              stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
-        result = lib.run_tool("dump", "--core", "-", "-o", "-", stdin=feeder.stdout,
-                              env={"TMPDIR": small})
-        self.assert_failed(result, lib.USAGE, "TMPDIR", "larger than 1 MiB")
-        self.assertEqual(os.listdir(small), [])
+        for begin, words in (("\\177ELF", ("TMPDIR", "larger than 1 MiB")),
+                             ("\\037\\213", ("gzip -dc",)), ("begin", ("not an ELF file",))):
+            with self.subTest(begin=begin):  # what is no core is not copied
+                feeder = self.process(["sh", "-c", "printf '%s'; exec head -c 8M /dev/urandom" % begin],
+                                      stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+                result = lib.run_tool("dump", "--core", "-", "-o", "-", stdin=feeder.stdout,
+                                      env={"TMPDIR": small})
+                self.assert_failed(result, lib.USAGE, *words)
+                self.assertEqual(os.listdir(small), [])
 
     def test_truncated(self):
         before, core = self.crash(self.process_with_samples())

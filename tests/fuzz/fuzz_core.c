@@ -73,9 +73,12 @@ static void use_core(const struct core *core)
     struct core_memory source;
     struct modules modules;
     struct memory memory;
-    char *maps = core_maps(core, &record.maps_len);
+    char *maps;
 
-    expect(maps);
+    if (core_maps(core, &maps, &record.maps_len) != 0) {
+        free(maps);
+        return;
+    }
     record.maps = maps;
     if (modules_parse(&modules, maps, record.maps_len)) {
         core_memory_init(&source, core, &modules, &target);
