@@ -142,6 +142,32 @@ static bool visit_definition(void *ctx, const char *name, const struct symbol *s
 }
 
 /*
+ * What an allocator calls of the C library and a preloaded library wraps, with a lock of its own
+ * perhaps: the stopped thread may have taken it, and have left the library since.
+ */
+static const char *const interposable[] = {"open",
+                                           "open64",
+                                           "openat",
+                                           "creat",
+                                           "creat64",
+                                           "close",
+                                           "read",
+                                           "write",
+                                           "readlink",
+                                           "syscall",
+                                           "mmap",
+                                           "mmap64",
+                                           "munmap",
+                                           "madvise",
+                                           "mprotect",
+                                           "sbrk",
+                                           "clock_gettime",
+                                           "gettimeofday",
+                                           "pthread_mutex_lock",
+                                           "pthread_mutex_trylock",
+                                           "pthread_mutex_unlock"};
+
+/*
  * Forbids these functions wherever they are defined: before glibc 2.34
  * libpthread has pthread_create and a stub of fork, libdl has dlopen, and a
  * library that wraps one of them defines it beside the C library.
@@ -377,6 +403,20 @@ static void note_restorer(struct plan *plan, const struct module *module, const 
         plan->restorers[plan->restorer_count++] = at;
 }
 
+/* Before glibc 2.34 libpthread and librt define some of them as well. */
+static void note_interposed(struct plan *plan, const struct module *module,
+                            const struct image *image)
+{
+    struct symbol function;
+
+    if (is_loader(module) || strncmp(module_name(module), "librt", 5) == 0 ||
+        defines_function(image, module, "__errno_location", &function))
+        return;
+    for (size_t i = 0; i < ARRAY_LEN(interposable) && !plan->interposed.name; i++)
+        if (defines_function(image, module, interposable[i], &function))
+            plan->interposed = (struct interposed){interposable[i], function.address};
+}
+
 static fault_code learn_module(struct plan *plan, const struct module *module,
                                struct memory *memory, struct fault *fault)
 {
@@ -385,6 +425,7 @@ static fault_code learn_module(struct plan *plan, const struct module *module,
     if (!opens_code(module, memory, &image))
         return FAULT_NONE;
     note_restorer(plan, module, &image, memory);
+    note_interposed(plan, module, &image);
     return forbid_names(plan, module, &image, fault);
 }
 

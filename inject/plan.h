@@ -14,6 +14,12 @@
 
 enum { PLAN_AVOID_MAX = 4, PLAN_RESTORERS_MAX = 4 };
 
+/* A function that an allocator calls, and that another module than the C library defines. */
+struct interposed {
+    const char *name; /* static text; NULL: none has been found */
+    remote_addr function;
+};
+
 struct plan {
     struct arch_gadgets gadgets;
     remote_addr errno_location; /* address of the C library's __errno_location; 0: not found */
@@ -24,6 +30,7 @@ struct plan {
     struct eh_frames frames; /* of a static program without .eh_frame_hdr; otherwise empty */
     struct rseq_plan rseq;
     struct collector collector;
+    struct interposed interposed;
     struct code_ranges forbidden;      /* a thread whose stack leads into these is not used */
     const char *avoid[PLAN_AVOID_MAX]; /* names of threads that are never used; static texts */
     size_t avoid_count;

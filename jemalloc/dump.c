@@ -367,8 +367,8 @@ static fault_code check_dump_hook(struct injection *injection, const struct inst
     if (streamed)
         return fault_set(fault, FAULT_DUMP_HOOK, 0, "prof.dump", "%#llx",
                          (unsigned long long)op.value);
-    return hooks_judge(injection, "experimental.hooks.prof_dump is a function", op.value, consent,
-                       fault);
+    return hooks_judge(injection->env.modules, injection->env.plan,
+                       "experimental.hooks.prof_dump is a function", op.value, consent, fault);
 }
 
 /* A dump frees memory only in the automatic arenas. */

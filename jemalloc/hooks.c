@@ -49,13 +49,13 @@ static fault_code add_read(struct reads *reads, const char *name, uint64_t len, 
 
 /* ---- one set of hooks ---- */
 
-fault_code hooks_judge(const struct injection *injection, const char *owner, remote_addr function,
-                       struct hooks_consent *consent, struct fault *fault)
+fault_code hooks_judge(const struct modules *modules, const struct plan *plan, const char *owner,
+                       remote_addr function, struct hooks_consent *consent, struct fault *fault)
 {
-    const struct module *module = modules_at(injection->env.modules, function);
+    const struct module *module = modules_at(modules, function);
     struct hook hook = {.function = function};
 
-    if (!function || ranges_find(&injection->env.plan->forbidden, function))
+    if (!function || ranges_find(&plan->forbidden, function))
         return FAULT_NONE;
     snprintf(hook.what, sizeof hook.what, "%s of the application, %#llx%s%s", owner,
              (unsigned long long)function, module ? " in " : "", module ? module->path : "");
@@ -70,6 +70,7 @@ fault_code hooks_judge(const struct injection *injection, const char *owner, rem
 static fault_code judge_arena(struct hooks_search *search, unsigned arena, const remote_addr *value,
                               struct fault *fault)
 {
+    const struct injection_env *env = &search->injection->env;
     remote_addr functions[HOOKS_MAX] = {0};
     fault_code rc = FAULT_NONE;
     char owner[64];
@@ -79,10 +80,10 @@ static fault_code judge_arena(struct hooks_search *search, unsigned arena, const
     snprintf(owner, sizeof owner, "arena %u has extent hooks", arena);
     if (!search->form->indirect)
         memcpy(functions, value, search->form->pointers * sizeof *value);
-    else if (!memory_read(search->injection->env.memory, value[0], functions, sizeof functions))
+    else if (!memory_read(env->memory, value[0], functions, sizeof functions))
         functions[0] = value[0];
     for (size_t i = 0; i < HOOKS_MAX && rc == FAULT_NONE; i++)
-        rc = hooks_judge(search->injection, owner, functions[i], search->consent, fault);
+        rc = hooks_judge(env->modules, env->plan, owner, functions[i], search->consent, fault);
     if (search->form->indirect)
         search->cleared = value[0];
     return rc;

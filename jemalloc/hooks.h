@@ -47,5 +47,5 @@ fault_code hooks_check(struct injection *injection, const struct instance *insta
                        struct hooks_consent *consent, unsigned *arenas, struct fault *fault);
 
 /* Judges one known function: sets FAULT_HOOKS, or notes the function in consent. */
-fault_code hooks_judge(const struct injection *injection, const char *owner, remote_addr function,
-                       struct hooks_consent *consent, struct fault *fault);
+fault_code hooks_judge(const struct modules *modules, const struct plan *plan, const char *owner,
+                       remote_addr function, struct hooks_consent *consent, struct fault *fault);

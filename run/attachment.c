@@ -163,6 +163,19 @@ static fault_code find_allocator(struct attachment *attachment, bool every, stru
     return unless_refused(attachment, rc, fault);
 }
 
+/* A preloaded library may wrap what jemalloc calls of the C library, and take a lock there. */
+static fault_code judge_interposed(struct attachment *attachment, struct fault *fault)
+{
+    const struct interposed *interposed = &attachment->plan.interposed;
+    char owner[64];
+
+    if (!interposed->name)
+        return FAULT_NONE;
+    snprintf(owner, sizeof owner, "%s, which jemalloc calls, is a function", interposed->name);
+    return hooks_judge(&attachment->modules, &attachment->plan, owner, interposed->function,
+                       &attachment->hooks, fault);
+}
+
 static fault_code make_plan(struct attachment *attachment, struct fault *fault)
 {
     fault_code rc = plan_make(&attachment->plan, &attachment->modules, &attachment->target,
@@ -176,6 +189,8 @@ static fault_code make_plan(struct attachment *attachment, struct fault *fault)
             rc = code_forbid(&attachment->instances.list[i], &attachment->plan, &attachment->target,
                              &attachment->memory, fault);
     plan_seal(&attachment->plan);
+    if (rc == FAULT_NONE)
+        rc = judge_interposed(attachment, fault);
     attachment->planned = rc == FAULT_NONE;
     return unless_refused(attachment, rc, fault);
 }

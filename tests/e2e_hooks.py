@@ -2,7 +2,9 @@
 
 import json
 import os
+import select
 import subprocess
+import sys
 
 import lib
 
@@ -155,6 +157,59 @@ class Hooks(lib.TestCase):
         pid = self.start("none", "free")
         told = json.loads(self.assert_ran(lib.run_tool("purge", pid, "--json")).text)
         self.assertLess(told["resident_after"] + (1 << 20), told["resident_before"], told)
+
+
+class Interposed(lib.TestCase):
+    """A preloaded library takes a lock in functions that jemalloc calls, too."""
+
+    SCRIPT = """
+import os
+while True:
+    try:
+        os.close(-1)
+    except OSError:
+        print(flush=True)
+"""
+
+    def start(self):
+        library = os.path.join(lib.VICTIMS, "libinterposer.so")
+        env = lib.tool_environment({"LD_PRELOAD": "%s libjemalloc.so.2" % library,
+                                    "MALLOC_CONF": lib.malloc_conf(self.directory(), 10)})
+        process = self.process([sys.executable, "-c", self.SCRIPT], env=env,
+                               stdin=subprocess.DEVNULL, stdout=subprocess.PIPE)
+        self.assert_goes_on(process)
+        return process
+
+    def assert_goes_on(self, process):
+        """Reads what it has said, and then waits for more."""
+        ready = lambda: select.select([process.stdout], [], [], 10)[0]
+        self.assertTrue(ready(), "it hangs")
+        os.read(process.stdout.fileno(), 1 << 16)
+        self.assertTrue(ready(), "it hangs")
+
+    def test_interposed_is_refused(self):
+        process = self.start()
+        for words in (("dump",), ("dump", "--call", "-o", "-"), ("purge",), ("on", "--call"),
+                      ("mallctl", "epoch=1")):
+            with self.subTest(words=words):
+                result = lib.run_tool(words[0], process.pid, *words[1:], "--timeout", "5s")
+                self.assert_failed(result, lib.REFUSED, "open, which jemalloc calls",
+                                   "libinterposer.so", "--force-hooks")
+                self.assert_goes_on(process)
+
+    def test_interposed_beside_reading(self):
+        process = self.start()
+        for words in (("on",), ("stats",), ("dump", "-o", "-"), ("off",)):
+            with self.subTest(words=words):
+                self.assert_ran(lib.run_tool(words[0], process.pid, *words[1:]))
+        self.assert_goes_on(process)
+
+    def test_interposed_and_forced(self):
+        """This call comes to none of these functions."""
+        process = self.start()
+        result = self.assert_ran(lib.run_tool("on", "--call", "--force-hooks", process.pid))
+        self.assertIn("warning: allowed by --force-hooks: open, which jemalloc calls", result.err)
+        self.assert_goes_on(process)
 
 
 if __name__ == "__main__":
