@@ -182,6 +182,7 @@ enum proof candidates_bounds(struct candidates *candidates, struct ranked *ranke
 bool candidates_bear_stop(const struct thread *thread, const struct target *target,
                           struct proc_syscall *now, const char **in)
 {
+    static const char notification[] = "seccomp_do_user_notification"; /* then .isra.0, or not */
     char where[64];
 
     *in = "another one";
@@ -191,7 +192,7 @@ bool candidates_bear_stop(const struct thread *thread, const struct target *targ
         return !now->asleep || now->nr < 0 || arch_is_repeatable(now->nr);
     }
     return !thread_wchan(target->proc, target->pid, thread->tid, where, sizeof where) ||
-           strcmp(where, "seccomp_do_user_notification") != 0;
+           strncmp(where, notification, sizeof notification - 1) != 0;
 }
 
 void candidates_free(struct candidates *candidates)

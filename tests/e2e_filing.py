@@ -3,6 +3,7 @@ alone: a stop would cut the call short, or they would do it twice.
 """
 
 import os
+import shutil
 import subprocess
 
 import fuse
@@ -37,11 +38,14 @@ class TestCase(hostile.TestCase):
     def supervised(self, call):
         """A process that waits in mkdir for its supervisor."""
         process = self.filing(call, os.path.join(self.directory(), "made"), subprocess.PIPE)
+        self.await_mkdir(process)
+        return process
+
+    def await_mkdir(self, process):
         if process.stdout.readline() == b"skip\n":
             self.skipTest("no user notification of seccomp here")
         waiting = lambda: lib.read_text("/proc/%d/syscall" % process.pid).startswith("83 ")
         self.assertTrue(lib.wait_until(waiting))
-        return process
 
     def let_go(self, process):
         process.stdin.write(b"\n")
@@ -72,6 +76,29 @@ class Filing(TestCase):
         """It would be notified again, and would make the directory twice."""
         process = self.supervised("mkdir")
         self.assert_let_be(process, "mkdir")
+        self.let_go(process)
+
+    def test_supervisor_of_another_user(self):
+        """The system call of its thread is hidden from a tool that may attach nevertheless."""
+        lib.require_root()
+        if not shutil.which("setpriv"):
+            self.skipTest("setpriv is not installed")
+        directory = self.directory()
+        os.chmod(directory, 0o777)
+        for name in ("filing", "libhostile_allocator.so"):
+            shutil.copy(os.path.join(lib.VICTIMS, name), directory)
+        process = self.process(
+            [os.path.join(directory, "filing"), "mkdir", os.path.join(directory, "made")],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=lib.tool_environment(),
+            user=1000, group=1000, extra_groups=[])
+        self.await_mkdir(process)
+        reduced = os.path.join(directory, "reduced")
+        with open(reduced, "w") as script:
+            script.write("#!/bin/sh\nexec setpriv --bounding-set=-dac_override,-dac_read_search "
+                         "--inh-caps=-dac_override,-dac_read_search -- %s \"$@\"\n" % lib.TOOL)
+        os.chmod(reduced, 0o755)
+        result = lib.run_tool("mallctl", process.pid, "version", "--timeout", "300ms", tool=reduced)
+        self.assertEqual(result.code, lib.NO_SAFE_MOMENT, result)
         self.let_go(process)
 
     def test_supervisor_and_another_thread(self):
