@@ -323,7 +323,8 @@ static fault_code write_sampled(struct frag *frag, struct attachment *attachment
     const struct object_text text = {live, look, period};
     fault_code rc;
 
-    qsort(look->samples, look->sample_count, sizeof *look->samples, compare_sampled);
+    if (look->sample_count)
+        qsort(look->samples, look->sample_count, sizeof *look->samples, compare_sampled);
     rc = sink_print(&frag->capture.text, print_sampled_text, &text, stage, "the samples", fault);
     if (rc == FAULT_NONE)
         rc = dump_complete(&attachment->target, &frag->capture.text, fault);
