@@ -4,7 +4,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <limits.h>
 #include <string.h>
 #include <sys/ptrace.h>
 #include <sys/uio.h>
@@ -83,6 +82,7 @@ void memory_close(struct memory *memory)
         pagemap_close(&memory->pages);
     free(memory->cache);
     free(memory->unchanging);
+    free(memory->guarded);
     memset(memory, 0, sizeof *memory);
     memory->memfd = memory->mapsfd = -1;
 }
@@ -115,10 +115,24 @@ void memory_set_unchanging(struct memory *memory, struct memory_range *ranges, s
     memory_forget(memory);
 }
 
+void memory_set_guarded(struct memory *memory, struct memory_range *ranges, size_t count)
+{
+    free(memory->guarded);
+    memory->guarded = ranges;
+    memory->guarded_count = count;
+}
+
+/* True if a range of the list begins before end, and ends after addr. */
+static bool list_reaches(const struct memory_range *list, size_t count, remote_addr addr,
+                         remote_addr end)
+{
+    size_t low = SEARCH_FIRST(i, count, addr < list[i].end);
+    return low < count && list[low].start < end;
+}
+
 bool memory_is_unchanging(const struct memory *memory, remote_addr addr)
 {
-    size_t low = SEARCH_FIRST(i, memory->unchanging_count, addr < memory->unchanging[i].end);
-    return low < memory->unchanging_count && addr >= memory->unchanging[low].start;
+    return list_reaches(memory->unchanging, memory->unchanging_count, addr, addr + 1);
 }
 
 /* The kernel itself refuses with EPERM; a seccomp filter may use another errno. */
@@ -152,28 +166,13 @@ static bool read_vm(struct memory *memory, remote_addr addr, void *buf, size_t l
     return n >= 0 && (size_t)n == len;
 }
 
-static bool read_mem(struct memory *memory, remote_addr addr, void *buf, size_t len)
+/* The file is empty once the address space is gone (fs/proc/base.c, mem_rw). */
+static bool read_mem(const struct memory *memory, remote_addr addr, void *buf, size_t len)
 {
-    if (memory->memfd < 0)
-        return false;
     ssize_t n = pread(memory->memfd, buf, len, (off_t)addr);
-    if ((n >= 0 && (size_t)n != len) || (n < 0 && errno == EIO)) /* EIO: no mapping at addr */
-        errno = EFAULT;
+
+    errno = n == 0 ? ESRCH : EFAULT;
     return n >= 0 && (size_t)n == len;
-}
-
-/*
- * Reads after the end of the thread by which the memory was read. An open mem file
- * works as long as the address space exists. If a thread is stopped, the whole
- * process is ending.
- */
-static bool read_left(struct memory *memory, remote_addr addr, void *buf, size_t len)
-{
-    bool done = !memory->stopped_tid && read_mem(memory, addr, buf, len);
-
-    if (!done)
-        errno = ESRCH;
-    return done;
 }
 
 /* Reads word by word; the last word may extend past the end. */
@@ -207,17 +206,16 @@ bool memory_read(struct memory *memory, remote_addr addr, void *buf, size_t len)
         return memory->source.read(memory->source.ctx, addr, buf, len);
     if (is_left_out(memory, addr, len))
         return false;
+    if (memory->memfd >= 0 &&
+        !list_reaches(memory->guarded, memory->guarded_count, addr, addr + len))
+        return read_mem(memory, addr, buf, len);
     if (read_vm(memory, addr, buf, len))
         return true;
-    if (!memory->no_vm)
-        return errno == ESRCH && read_left(memory, addr, buf, len);
-    if (memory->memfd >= 0)
-        return read_mem(memory, addr, buf, len);
-    if (!memory->stopped_tid) {
-        errno = EPERM;
-        return false;
-    }
-    return read_peek(memory, addr, buf, len);
+    if (memory->no_vm && memory->memfd < 0 && memory->stopped_tid)
+        return read_peek(memory, addr, buf, len);
+    if (memory->no_vm)
+        errno = memory->memfd < 0 ? EPERM : EFAULT;
+    return false;
 }
 
 void memory_read_pages(struct memory *memory, remote_addr addr, unsigned char *buf, size_t len)
@@ -230,41 +228,6 @@ void memory_read_pages(struct memory *memory, remote_addr addr, unsigned char *b
             n = len - at;
         if (!memory_read(memory, addr + at, buf + at, n))
             memset(buf + at, 0, n);
-    }
-}
-
-/* Returns the number of pieces that were read whole, from the first on; -1: refused. */
-static ssize_t read_vm_pieces(struct memory *memory, struct memory_piece *pieces, size_t count)
-{
-    struct iovec local[IOV_MAX], remote[IOV_MAX];
-    size_t done = 0, n = count < IOV_MAX ? count : IOV_MAX;
-
-    for (size_t i = 0; i < n; i++) {
-        local[i] = (struct iovec){pieces[i].into, pieces[i].len};
-        remote[i] = (struct iovec){(void *)(uintptr_t)pieces[i].addr, pieces[i].len};
-    }
-    ssize_t bytes = process_vm_readv(access_tid(memory), local, n, remote, n, 0);
-    if (bytes < 0)
-        return errno == EFAULT ? 0 : -1;
-    for (; done < n && (size_t)bytes >= pieces[done].len; done++) {
-        bytes -= (ssize_t)pieces[done].len;
-        pieces[done].read = true;
-    }
-    return (ssize_t)done;
-}
-
-void memory_read_pieces(struct memory *memory, struct memory_piece *pieces, size_t count)
-{
-    for (size_t i = 0; i < count;) {
-        ssize_t done = memory->no_vm || memory->source.read || memory->leaves_swapped
-                           ? -1
-                           : read_vm_pieces(memory, pieces + i, count - i);
-        if (done > 0) {
-            i += (size_t)done;
-            continue;
-        }
-        pieces[i].read = memory_read(memory, pieces[i].addr, pieces[i].into, pieces[i].len);
-        i++;
     }
 }
 

@@ -1,7 +1,14 @@
 /*
- * Access to the target's memory: reads with process_vm_readv(2), else from
- * /proc/PID/mem, else with PTRACE_PEEKDATA once a thread is stopped. A small page
- * cache serves only mappings whose bytes do not change (ELF structures, code).
+ * Access to the target's memory: reads from /proc/PID/mem, else with process_vm_readv(2),
+ * else with PTRACE_PEEKDATA once a thread is stopped. A small page cache serves only
+ * mappings whose bytes do not change (ELF structures, code).
+ *
+ * process_vm_readv(2) pins pages: since Linux 5.19 the kernel first copies an anonymous page
+ * that the target shares with a child (mm/gup.c, FAULT_FLAG_UNSHARE), and splits huge pages,
+ * so that a read of the heap makes a process that has forked grow. /proc/PID/mem does
+ * neither, but it reads by force: what the target itself may not read, the registers of
+ * devices, and the gap below a stack, which grows by that. Such ranges are guarded:
+ * process_vm_readv(2) alone reads there what may be read.
  *
  * A read brings a page that is in swap back, and charges it to the cgroup of the
  * target (mm/memory.c, do_swap_page). Where a memory limit leaves too little for that,
@@ -46,7 +53,8 @@ struct memory {
     struct pagemap pages;            /* if leaves_swapped */
     uint64_t left_out;               /* reads and writes that were not made because of that */
     struct memory_range *unchanging; /* in ascending order; the cache holds no others */
-    size_t unchanging_count;
+    struct memory_range *guarded;    /* in ascending order; not read by force */
+    size_t unchanging_count, guarded_count;
 };
 
 /* Cannot fail: if every way is refused so far, reads fail. */
@@ -72,25 +80,20 @@ static inline bool memory_is_refused(const struct memory *memory)
     return memory->no_vm && memory->memfd < 0 && !memory->stopped_tid;
 }
 
-/* Reads exactly len bytes; otherwise returns false with errno (EFAULT, ESRCH, EPERM). */
-bool memory_read(struct memory *memory, remote_addr addr, void *buf, size_t len);
+/* True if reads of much of it may make a process grow that has forked. */
+static inline bool memory_is_pinned(const struct memory *memory)
+{
+    return memory->memfd < 0 && !memory->source.read;
+}
 
-/* A part of the target's memory, to be read with others. */
-struct memory_piece {
-    remote_addr addr;
-    size_t len; /* bytes; not 0 */
-    void *into;
-    bool read; /* out: all of it was read */
-};
+/*
+ * Reads exactly len bytes; otherwise returns false with errno: EFAULT, EPERM, ESRCH if the
+ * process has ended or runs another program.
+ */
+bool memory_read(struct memory *memory, remote_addr addr, void *buf, size_t len);
 
 /* Reads what can be read of len bytes: pages that cannot, those of a core file say, are zero. */
 void memory_read_pages(struct memory *memory, remote_addr addr, unsigned char *buf, size_t len);
-
-/*
- * Reads many pieces with few system calls: process_vm_readv(2) takes up to 1024
- * at once. A piece that cannot be read whole does not affect the others.
- */
-void memory_read_pieces(struct memory *memory, struct memory_piece *pieces, size_t count);
 
 /*
  * Does the same as memory_read; reads through the page cache if addr is in an unchanging range.
@@ -104,6 +107,8 @@ bool memory_read_cached(struct memory *memory, remote_addr addr, void *buf, size
  */
 void memory_set_unchanging(struct memory *memory, struct memory_range *ranges, size_t count);
 bool memory_is_unchanging(const struct memory *memory, remote_addr addr);
+/* Sets the ranges that are not read by force, in the same way. */
+void memory_set_guarded(struct memory *memory, struct memory_range *ranges, size_t count);
 void memory_forget(struct memory *memory);
 
 /* Reads a NUL-terminated string of at most size - 1 bytes. Returns its length or -1. */

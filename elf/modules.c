@@ -257,18 +257,43 @@ static bool is_unchanging(const struct modules *modules, const struct vma *vma)
            (vma->prot & (MAP_READ | MAP_WRITE | MAP_SHARED_)) == MAP_READ;
 }
 
+/* The kernel asks a device for what it maps; a heap may be in the others. */
+static bool is_device(const struct modules *modules, const struct vma *vma)
+{
+    const char *path = vma->module < 0 ? "" : modules->list[vma->module].path;
+
+    return strncmp(path, "/sys/", 5) == 0 || strncmp(path, "anon_inode:", 11) == 0 ||
+           (strncmp(path, "/dev/", 5) == 0 && strncmp(path, "/dev/shm/", 9) != 0 &&
+            strcmp(path, "/dev/zero") != 0);
+}
+
+/* Adds what must not be read by force: also the gap below a stack. */
+static void add_guarded(const struct modules *modules, size_t at, struct memory_range *ranges,
+                        size_t *count)
+{
+    const struct vma *vma = &modules->vmas[at];
+
+    if (vma->stack)
+        ranges[(*count)++] = (struct memory_range){at ? vma[-1].end : 0, vma->start};
+    else if (!(vma->prot & MAP_READ) || is_device(modules, vma))
+        ranges[(*count)++] = (struct memory_range){vma->start, vma->end};
+}
+
 void modules_tell_memory(const struct modules *modules, struct memory *memory)
 {
-    struct memory_range *ranges =
-        calloc(modules->vma_count ? modules->vma_count : 1, sizeof *ranges);
-    size_t count = 0;
+    const size_t capacity = modules->vma_count ? modules->vma_count : 1;
+    struct memory_range *unchanging = calloc(capacity, sizeof *unchanging);
+    struct memory_range *guarded = calloc(capacity, sizeof *guarded);
+    size_t count = 0, guarded_count = 0;
 
-    for (size_t i = 0; ranges && i < modules->vma_count; i++) {
+    for (size_t i = 0; unchanging && guarded && i < modules->vma_count; i++) {
         const struct vma *vma = &modules->vmas[i];
         if (is_unchanging(modules, vma))
-            ranges[count++] = (struct memory_range){vma->start, vma->end};
+            unchanging[count++] = (struct memory_range){vma->start, vma->end};
+        add_guarded(modules, i, guarded, &guarded_count);
     }
-    memory_set_unchanging(memory, ranges, count);
+    memory_set_unchanging(memory, unchanging, count);
+    memory_set_guarded(memory, guarded, guarded_count);
 }
 
 void modules_stack_grew(struct modules *modules, remote_addr addr)

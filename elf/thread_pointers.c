@@ -21,14 +21,11 @@ struct searched_thread *search_offer(struct thread_search *search, remote_addr p
     struct searched_thread *owner;
     remote_addr self = 0;
     int32_t id = 0;
-    struct memory_piece pieces[] = {
-        {.addr = pointer, .len = sizeof self, .into = &self},
-        {.addr = pointer + search->id_offset, .len = sizeof id, .into = &id}};
 
     if (!pointer || pointer % 8 || search->id_offset == THREAD_ID_UNKNOWN)
         return NULL;
-    memory_read_pieces(search->memory, pieces, ARRAY_LEN(pieces));
-    if (!pieces[0].read || !pieces[1].read || self != pointer || id <= 0)
+    if (!memory_read(search->memory, pointer, &self, sizeof self) || self != pointer ||
+        !memory_read(search->memory, pointer + search->id_offset, &id, sizeof id) || id <= 0)
         return NULL;
     owner = search_thread(search, id);
     if (owner && !owner->pointer) {

@@ -2,7 +2,14 @@
 
 #include <string.h>
 
-enum { PIECE = 1 << 20 };
+enum { PIECE = 1 << 20, WINDOW = 16 << 10 };
+
+/* The part of the file that was read last: names and tables are short, and lie close together. */
+struct view_window {
+    uint64_t at;
+    size_t len;
+    unsigned char bytes[WINDOW];
+};
 
 bool view_open(struct view *view, const struct module *module, const struct target *target,
                struct memory *memory)
@@ -11,7 +18,9 @@ bool view_open(struct view *view, const struct module *module, const struct targ
     view->fd = -1;
     if (!image_open(&view->image, memory, module->start))
         return false;
-    view->fd = module_open(module, target, memory);
+    view->window = calloc(1, sizeof *view->window);
+    if (view->window)
+        view->fd = module_open(module, target, memory);
     if (view->fd < 0)
         view->fd = -1;
     return true;
@@ -20,6 +29,7 @@ bool view_open(struct view *view, const struct module *module, const struct targ
 void view_close(struct view *view)
 {
     util_close(&view->fd);
+    free(view->window);
 }
 
 /* Reads program header i. False: it is not a PT_LOAD of the module. */
@@ -65,12 +75,29 @@ static bool file_offset(const struct view *view, remote_addr addr, size_t len, u
     return false;
 }
 
+static bool read_file(const struct view *view, uint64_t offset, void *buf, size_t len)
+{
+    struct view_window *window = view->window;
+
+    if (len > WINDOW / 2 || offset > INT64_MAX)
+        return file_read(view->fd, offset, buf, len);
+    if (offset < window->at || offset + len > window->at + window->len) {
+        window->at = offset - offset % (WINDOW / 2);
+        ssize_t n = pread(view->fd, window->bytes, WINDOW, (off_t)window->at);
+        window->len = n < 0 ? 0 : (size_t)n;
+    }
+    if (offset + len > window->at + window->len)
+        return false;
+    memcpy(buf, window->bytes + (offset - window->at), len);
+    return true;
+}
+
 bool view_read(const struct view *view, remote_addr addr, void *buf, size_t len)
 {
     uint64_t offset;
 
     if (file_offset(view, addr, len, &offset))
-        return file_read(view->fd, offset, buf, len);
+        return read_file(view, offset, buf, len);
     return memory_read(view->image.memory, addr, buf, len);
 }
 

@@ -14,7 +14,8 @@
 struct view {
     const struct module *module;
     struct image image;
-    int fd; /* -1: cannot be opened */
+    int fd;                     /* -1: cannot be opened */
+    struct view_window *window; /* NULL: fd is -1 */
 };
 
 struct segment {

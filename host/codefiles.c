@@ -60,7 +60,7 @@ static ssize_t list_mappings(int fd, struct code_file *list, struct iovec *heads
     return rc == -ENOENT ? count : rc;
 }
 
-/* Reads all heads with one system call. */
+/* Reads all heads with one system call: to pin a page of a file copies nothing. */
 static int read_heads(pid_t pid, struct code_file *list, const struct iovec *heads, size_t count)
 {
     struct iovec local[CODE_FILES_MAX];

@@ -139,6 +139,7 @@ static bool grow_stack(const struct injection *injection)
         vma->end - low > target_stack_limit(env->target) || !memory_grow_stack(env->memory, low))
         return false;
     modules_stack_grew(env->modules, low);
+    modules_tell_memory(env->modules, env->memory);
     return true;
 }
 

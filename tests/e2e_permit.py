@@ -347,6 +347,24 @@ class Permit(lib.TestCase):
                             "process_vm_readv with ENOSYS", "/proc/PID/mem", before=before,
                             maps=False)
 
+    def test_closed_memory(self):
+        """Only /proc/PID/mem is closed, as to a sidecar: what reads little works, objects are not
+        counted, and the right that lacks is named."""
+        victim = self.victim(user=lib.NOBODY)
+        before = with_capability(STRANGER, "sys_ptrace")
+        self.assert_switches(victim.pid, before)
+        self.assert_profile(self.assert_ran(
+            self.tool("dump", victim.pid, "--no-call", "-o", "-", before=before)).out)
+        self.assertIn("\nmemory: without CAP_DAC_READ_SEARCH, ",
+                      self.tool("status", victim.pid, before=before).text)
+        self.assert_told(self.tool("peek", victim.pid, "--json", before=before), lib.REFUSED,
+                         "objects_unreadable", "CAP_DAC_READ_SEARCH", "has forked")
+        for words in ("stats",), ("frag",), ("leak", "-d", "10ms"):
+            self.assert_ran(self.tool(words[0], victim.pid, *words[1:], before=before))
+        before = with_capability(STRANGER, "sys_ptrace", "dac_read_search")
+        self.assert_ran(self.tool("peek", victim.pid, before=before))
+        self.assert_unharmed(victim)
+
     def test_filter_after_rights(self):
         """With two causes the first is reported; after it is removed, the second."""
         victim = self.victim(user=lib.NOBODY)

@@ -20,6 +20,7 @@ struct extents {
     struct classes classes;
     struct found_tree found;
     struct batch batch;
+    remote_addr leaf, leaf_start, leaf_end; /* the entry of leaf_start, in a node up to leaf_end */
     struct pending {
         remote_addr page;
         struct leaf leaf;
@@ -90,10 +91,16 @@ static fault_code open_extents(struct extents *extents, struct fault *fault)
 fault_code extents_open(struct extents **extents, const struct reader_source *source,
                         struct fault *fault)
 {
-    struct extents *opened = calloc(1, sizeof *opened);
+    struct extents *opened;
     fault_code rc;
 
     *extents = NULL;
+    if (memory_is_pinned(source->memory))
+        return refuse_extents(fault, UNREADABLE_PINNED,
+                              "/proc/PID/mem needs its user's id or CAP_DAC_READ_SEARCH, and "
+                              "process_vm_readv makes a process grow that has forked",
+                              "");
+    opened = calloc(1, sizeof *opened);
     if (!opened)
         return fault_set(fault, FAULT_INTERNAL, ENOMEM, stage, "the extents");
     opened->source = *source;
@@ -133,11 +140,25 @@ const struct classes *extents_classes(const struct extents *extents)
 
 /* ---- one page ---- */
 
+/* Returns where the tree has the entry of a page; 0: it has none. Its nodes stay where they are. */
+static remote_addr entry_of(struct extents *extents, remote_addr page)
+{
+    const struct tree *tree = &extents->found.tree;
+
+    if (!extents->leaf || page < extents->leaf_start || page >= extents->leaf_end) {
+        extents->leaf_start = page;
+        extents->leaf = tree_entry(tree, &extents->heap, page, &extents->leaf_end);
+    }
+    return extents->leaf
+               ? extents->leaf + (page - extents->leaf_start) / MEMORY_PAGE * tree->shape->entry
+               : 0;
+}
+
 static bool read_leaf(struct extents *extents, remote_addr page, struct leaf *leaf)
 {
     unsigned char bytes[TREE_ENTRY_MAX];
     const struct found_tree *found = &extents->found;
-    remote_addr end, at = tree_entry(&found->tree, &extents->heap, page, &end);
+    remote_addr at = entry_of(extents, page);
 
     if (!at || !memory_read(extents->source.memory, at, bytes, found->tree.shape->entry))
         return false;
@@ -407,7 +428,7 @@ static bool find_before(struct extents *extents, remote_addr page, struct extent
     unsigned char bytes[BACK_PIECE * TREE_ENTRY_MAX];
 
     for (size_t gone = 0; gone < BACK_PAGES && page >= MEMORY_PAGE;) {
-        remote_addr end, at = tree_entry(tree, &extents->heap, page, &end);
+        remote_addr at = entry_of(extents, page);
         size_t n = page % tree_leaf_span(tree->shape) / MEMORY_PAGE + 1;
         if (n > BACK_PIECE)
             n = BACK_PIECE;

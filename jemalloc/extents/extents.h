@@ -51,7 +51,8 @@ struct heap_pages;
 /*
  * Finds and proves the records; *extents is NULL on failure. FAULT_UNREADABLE with one of
  * enum unreadable_reason: UNREADABLE_VERSION (before 5.0), UNREADABLE_TABLE (not found),
- * UNREADABLE_PROOF. Takes some ms, and more for a program of many megabytes of static data.
+ * UNREADABLE_PROOF, UNREADABLE_PINNED (/proc/PID/mem is closed: memory_is_pinned). Takes some ms,
+ * and more for a program of many megabytes of static data.
  */
 fault_code extents_open(struct extents **extents, const struct reader_source *source,
                         struct fault *fault);

@@ -14,7 +14,6 @@ struct batch_item {
 
 struct batch {
     struct memory *memory;
-    struct memory_piece *pieces;
     unsigned char *scratch;
 };
 

@@ -51,6 +51,7 @@ enum unreadable_reason {
     UNREADABLE_PERIOD,   /* the sampling period is unknown */
     UNREADABLE_CHANGING, /* it changed during each attempt */
     UNREADABLE_MISSING,  /* memory that is needed could not be read */
+    UNREADABLE_PINNED,   /* it is too much to be read without /proc/PID/mem */
 };
 
 /*

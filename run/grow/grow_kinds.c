@@ -9,10 +9,7 @@
 
 #define EXTENTS_LIMIT ((uint64_t)32 << 30) /* of memory whose records are read */
 
-enum {
-    POOLS_AT_ONCE = 512,
-    POOLS_MAX = 1 << 19, /* of 16 KiB: 8 GiB; half a second */
-};
+enum { POOLS_MAX = 1 << 19 /* of 16 KiB: 8 GiB; half a second */ };
 
 /* Parts of mappings that have been found, of one owner. */
 struct parts {
@@ -171,35 +168,22 @@ static void find_heap_parts(struct parts *parts, const struct grow_pages *pages,
 struct pools {
     struct parts *parts;
     struct memory *memory;
-    struct memory_piece pieces[POOLS_AT_ONCE];
-    unsigned char heads[POOLS_AT_ONCE][PYTHON_HEAD];
-    size_t pending, seen;
+    size_t seen;
     uint64_t step; /* bytes between two pools, at least */
 };
 
-static void take_pools(struct pools *pools)
+/* False: there are too many. */
+static bool look_at_pool(struct pools *pools, remote_addr addr)
 {
+    unsigned char head[PYTHON_HEAD];
     uint64_t size;
 
-    memory_read_pieces(pools->memory, pools->pieces, pools->pending);
-    for (size_t i = 0; i < pools->pending; i++) {
-        remote_addr addr = pools->pieces[i].addr;
-        if (!pools->pieces[i].read || !python_pool_take(pools->heads[i], addr, &size))
-            continue;
+    if (memory_read(pools->memory, addr, head, sizeof head) &&
+        python_pool_take(head, addr, &size)) {
         put_owned(pools->parts, addr, addr + size);
         if (size < pools->step)
             pools->step = size;
     }
-    pools->pending = 0;
-}
-
-/* False: there are too many. */
-static bool add_pool(struct pools *pools, remote_addr addr)
-{
-    pools->pieces[pools->pending] = (struct memory_piece){
-        .addr = addr, .len = PYTHON_HEAD, .into = pools->heads[pools->pending]};
-    if (++pools->pending == POOLS_AT_ONCE)
-        take_pools(pools);
     return ++pools->seen < POOLS_MAX;
 }
 
@@ -222,7 +206,7 @@ static bool add_piece_pools(struct pools *pools, const struct grow_pages *pages,
         if (!known)
             pagemap_states(&pages->map, piece->start, states, PAGEMAP_PIECE);
         known = true;
-        if (states[page] == PAGE_PRESENT && !add_pool(pools, addr))
+        if (states[page] == PAGE_PRESENT && !look_at_pool(pools, addr))
             return false;
     }
     return true;
@@ -231,23 +215,15 @@ static bool add_piece_pools(struct pools *pools, const struct grow_pages *pages,
 static bool find_pool_parts(struct parts *parts, const struct grow_pages *pages,
                             struct memory *memory, const struct deadline *deadline)
 {
-    struct pools *pools = calloc(1, sizeof *pools);
-    bool all = pools != NULL;
+    struct pools pools = {.parts = parts, .memory = memory, .step = PYTHON_POOL};
+    bool all = true;
 
-    if (!pools)
-        return false;
-    pools->parts = parts;
-    pools->memory = memory;
-    pools->step = PYTHON_POOL;
     for (size_t i = 0; i < pages->count && all; i++) {
-        bool old = pools->step == PYTHON_POOL_OLD;
-        all = !deadline_passed(deadline) && add_piece_pools(pools, pages, &pages->list[i]);
-        take_pools(pools);
-        if (!old && pools->step == PYTHON_POOL_OLD) /* between those that were looked at are more */
-            all = all && add_piece_pools(pools, pages, &pages->list[i]);
+        bool old = pools.step == PYTHON_POOL_OLD;
+        all = !deadline_passed(deadline) && add_piece_pools(&pools, pages, &pages->list[i]);
+        if (!old && pools.step == PYTHON_POOL_OLD) /* between those that were looked at are more */
+            all = all && add_piece_pools(&pools, pages, &pages->list[i]);
     }
-    take_pools(pools);
-    free(pools);
     return all;
 }
 

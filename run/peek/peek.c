@@ -18,7 +18,10 @@ struct peek_pass {
     struct presence_map presence;
     bool is_still;
     struct extent last; /* that was read after the pieces of the batch; objects 0: none */
-    struct memory_piece pieces[2 * BATCH];
+    struct peek_piece {
+        size_t len; /* 0: not to be read */
+        bool read;
+    } pieces[2 * BATCH];
     unsigned char first[BATCH][CONTENT_FIRST], second[BATCH][CONTENT_SECOND];
 };
 
@@ -79,48 +82,33 @@ static uint64_t size_of_sample(const struct peek *peek, const struct peek_sample
     return peek->classes[sample->of].size;
 }
 
-/* A piece of length 0 is not read. */
-static void plan_piece(struct peek_pass *pass, struct memory_piece *piece, remote_addr addr,
-                       size_t len, void *into)
+static void read_if_present(struct peek_pass *pass, struct peek_piece *piece, remote_addr addr,
+                            size_t len, void *into)
 {
-    *piece = (struct memory_piece){
-        .addr = addr, .len = presence_len(&pass->presence, addr, len), .into = into};
+    *piece = (struct peek_piece){.len = presence_len(&pass->presence, addr, len)};
+    if (!piece->len)
+        return;
+    piece->read = memory_read(&pass->attachment->memory, addr, into, piece->len);
+    pass->peek->bytes_read += piece->read ? piece->len : 0;
+    pass->peek->pieces++;
 }
 
-static void plan_sample(struct peek_pass *pass, struct peek_sample *sample, size_t at)
+static void read_sample(struct peek_pass *pass, struct peek_sample *sample, size_t at)
 {
     uint64_t size = size_of_sample(pass->peek, sample);
-    struct memory_piece *pieces = &pass->pieces[2 * at];
+    struct peek_piece *pieces = &pass->pieces[2 * at];
 
     pieces[1].len = 0;
-    plan_piece(pass, &pieces[0], sample->addr, size < CONTENT_FIRST ? size : CONTENT_FIRST,
-               pass->first[at]);
+    read_if_present(pass, &pieces[0], sample->addr, size < CONTENT_FIRST ? size : CONTENT_FIRST,
+                    pass->first[at]);
     if (!pieces[0].len) {
         sample->state = presence_at(&pass->presence, sample->addr) == PAGE_SWAPPED ? PEEK_SWAPPED
                                                                                    : PEEK_UNWRITTEN;
         return;
     }
     if (size >= CONTENT_LARGE)
-        plan_piece(pass, &pieces[1], sample->addr + size / 2, CONTENT_SECOND, pass->second[at]);
-}
-
-static void read_pieces(struct peek_pass *pass, size_t count)
-{
-    struct memory_piece planned[2 * BATCH];
-    size_t from[2 * BATCH], n = 0;
-
-    for (size_t i = 0; i < 2 * count; i++)
-        if (pass->pieces[i].len) {
-            from[n] = i;
-            planned[n++] = pass->pieces[i];
-        }
-    if (n)
-        memory_read_pieces(&pass->attachment->memory, planned, n);
-    for (size_t i = 0; i < n; i++) {
-        pass->pieces[from[i]].read = planned[i].read;
-        pass->peek->bytes_read += planned[i].read ? planned[i].len : 0;
-    }
-    pass->peek->pieces += n;
+        read_if_present(pass, &pieces[1], sample->addr + size / 2, CONTENT_SECOND,
+                        pass->second[at]);
 }
 
 /* Samples are in the order of addresses, so those of a slab follow each other. */
@@ -160,7 +148,7 @@ static void keep_shown(struct peek_sample *sample, const unsigned char *bytes, s
 
 static void judge_sample(struct peek_pass *pass, struct peek_sample *sample, size_t at)
 {
-    const struct memory_piece *pieces = &pass->pieces[2 * at];
+    const struct peek_piece *pieces = &pass->pieces[2 * at];
     const struct content_bytes bytes = {
         .addr = sample->addr,
         .size = size_of_sample(pass->peek, sample),
@@ -191,8 +179,7 @@ static fault_code look_at_samples(struct peek_pass *pass, struct fault *fault)
     for (size_t i = 0; rc == FAULT_NONE && i < peek->sample_count; i += BATCH) {
         size_t left = peek->sample_count - i, n = left < BATCH ? left : BATCH;
         for (size_t k = 0; k < n; k++)
-            plan_sample(pass, &peek->samples[i + k], k);
-        read_pieces(pass, n);
+            read_sample(pass, &peek->samples[i + k], k);
         pass->last.objects = 0;
         for (size_t k = 0; k < n; k++)
             judge_sample(pass, &peek->samples[i + k], k);
@@ -218,7 +205,7 @@ static fault_code open_peek(struct peek_pass *pass, struct fault *fault)
     int err = presence_open(&pass->presence, &attachment->target);
 
     source.is_still = pass->is_still;
-    if (err)
+    if (err && !memory_is_pinned(&attachment->memory)) /* extents_open has a better cause */
         return fault_set(fault, FAULT_DENIED, -err, stage, "/proc/%d/pagemap",
                          (int)attachment->target.pid);
     pass->peek->contents =

@@ -8,11 +8,13 @@
 #include "attach/target.h"
 #include "host/pagemap.h"
 
+enum { PRESENCE_WINDOW = 16 }; /* pages: one takes the kernel as long as all of them */
+
 struct presence_map {
     struct pagemap pages; /* unused of a core file */
     bool is_file;
-    uint64_t last; /* number of the page that was looked up last, and what was found */
-    enum page_state last_found;
+    uint64_t first; /* number of the first page that was looked up last, with those after it */
+    enum page_state states[PRESENCE_WINDOW];
 };
 
 /* Returns 0 or -errno. presence_close in either case. */

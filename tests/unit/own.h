@@ -24,6 +24,15 @@ static inline bool own_open(struct own *own)
     return modules_load(&own->modules, &own->target, NULL) == FAULT_NONE;
 }
 
+/* What may become unreadable there is not read by force. */
+static inline void own_guard(struct own *own, const void *start, size_t len)
+{
+    struct memory_range *range = malloc(sizeof *range);
+
+    *range = (struct memory_range){(uintptr_t)start, (uintptr_t)start + len};
+    memory_set_guarded(&own->memory, range, 1);
+}
+
 static inline void own_close(struct own *own)
 {
     modules_free(&own->modules);

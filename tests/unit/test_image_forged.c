@@ -480,6 +480,7 @@ int main(void)
 {
     if (!CHECK(own_open(&own)) || !CHECK(guard_make(&guard, 4)))
         return check_result();
+    own_guard(&own, guard.base + guard.size, GUARD_PAGE);
     object = (struct object *)(void *)guard.base;
     test_both_tables();
     test_headers();

@@ -31,7 +31,22 @@ static void test_read(void)
     CHECK(memory_read(&own.memory, address(end), buf, 0));
 }
 
-/* The same through /proc/PID/mem, if process_vm_readv(2) is refused; and with neither. */
+/* What follows the pages is not read by force, as /proc/PID/mem could. */
+static void set_guarded(void)
+{
+    const remote_addr end = address(guard.base + guard.size);
+    unsigned char byte;
+
+    CHECK(memory_read(&own.memory, end, &byte, 1) && !memory_is_pinned(&own.memory));
+    own_guard(&own, guard.base + guard.size, GUARD_PAGE);
+    own.memory.no_vm = true;
+    errno = 0;
+    CHECK(!memory_read(&own.memory, end - 1, &byte, 2) && errno == EFAULT);
+    CHECK(memory_read(&own.memory, end - 1, &byte, 1));
+    own.memory.no_vm = false;
+}
+
+/* The same if process_vm_readv(2) is refused, or /proc/PID/mem; and with neither. */
 static void test_other_ways(void)
 {
     const unsigned char *end = guard.base + guard.size;
@@ -43,9 +58,11 @@ static void test_other_ways(void)
     CHECK(!memory_read(&own.memory, 4096, buf, 16));
     CHECK(!memory_read(&own.memory, UINT64_MAX - 7, buf, 16));
     own.memory.memfd = -1;
-    CHECK(!memory_read(&own.memory, address(end - 16), buf, 16));
-    own.memory.memfd = memfd;
+    CHECK(memory_is_pinned(&own.memory));
+    CHECK(!memory_read(&own.memory, address(end - 16), buf, 16) && errno == EPERM);
     own.memory.no_vm = false;
+    CHECK(memory_read(&own.memory, address(end - 16), buf, 16) && !memcmp(buf, end - 16, 16));
+    own.memory.memfd = memfd;
 }
 
 /* The range between is declared constant. */
@@ -227,9 +244,7 @@ static bool reads_page(struct memory *memory, int page, size_t len)
 /* Near the limit what is in swap is not read, with others or alone, nor written. */
 static void test_swap_left(struct memory *memory)
 {
-    unsigned char bytes[2][8] = {{0}};
-    struct memory_piece pieces[] = {{address(guard.base), 8, bytes[0], false},
-                                    {address(guard.base) + 4096, 8, bytes[1], false}};
+    const unsigned char byte = 0;
 
     CHECK(memory->leaves_swapped);
     CHECK(reads_page(memory, PRESENT, 4096) && memory->left_out == 0);
@@ -238,10 +253,8 @@ static void test_swap_left(struct memory *memory)
     CHECK(!reads_page(memory, SWAPPED, 1) && errno == EFAULT && memory->left_out == 1);
     CHECK(!reads_page(memory, PRESENT, 3 * 4096) && memory->left_out == 2);
     CHECK(!reads_page(memory, UNMAPPED, 1) && memory->left_out == 3); /* unknown */
-    memory_read_pieces(memory, pieces, 2);
-    CHECK(pieces[0].read && !pieces[1].read && memory->left_out == 4);
-    CHECK(memory_write_running(memory, address(guard.base), bytes[0], 1));
-    CHECK(!memory_write_running(memory, address(guard.base) + 4096, bytes[0], 1));
+    CHECK(memory_write_running(memory, address(guard.base), &byte, 1));
+    CHECK(!memory_write_running(memory, address(guard.base) + 4096, &byte, 1));
     memory->stopped_tid = getpid(); /* a call: what it touches is accounted for */
     CHECK(reads_page(memory, SWAPPED, 1));
     memory->stopped_tid = 0;
@@ -279,6 +292,7 @@ int main(void)
 {
     if (!CHECK(own_open(&own)) || !CHECK(guard_make(&guard, 4)))
         return check_result();
+    set_guarded();
     test_read();
     test_other_ways();
     test_changing();

@@ -146,6 +146,28 @@ static void test_unchanging(void)
     modules_free(&modules);
 }
 
+/* What /proc/PID/mem would show by force, ask a device for, or extend. */
+static void test_guarded(void)
+{
+    static const struct memory_range expected[] = {
+        {0x1000, 0x2000}, {0x3000, 0x4000}, {0x4000, 0x5000}, {0x9000, 0xc000}};
+    struct modules modules = parse("1000-2000 rw-s 0 00:05 7 /dev/nvidia0\n"
+                                   "2000-3000 rw-p 0 00:00 0\n"
+                                   "3000-4000 ---p 0 00:00 0\n"
+                                   "4000-5000 r--s 0 00:12 8 /sys/devices/pci/resource0\n"
+                                   "5000-6000 rw-s 0 00:05 9 /dev/shm/heap\n"
+                                   "6000-7000 rw-p 0 00:05 4 /dev/zero\n"
+                                   "7000-9000 r-xp 0 08:01 5 /lib/a\n"
+                                   "c000-d000 rw-p 0 00:00 0 [stack]\n");
+    struct memory memory = {.memfd = -1, .mapsfd = -1};
+
+    modules_tell_memory(&modules, &memory);
+    CHECK(memory.guarded_count == ARRAY_LEN(expected) &&
+          memcmp(memory.guarded, expected, sizeof expected) == 0);
+    memory_close(&memory);
+    modules_free(&modules);
+}
+
 static void test_bad_lines(void)
 {
     struct modules modules = parse("garbage\n"
@@ -327,6 +349,7 @@ int main(void)
     test_borders();
     test_stack();
     test_unchanging();
+    test_guarded();
     test_bad_lines();
     test_names();
     test_many();

@@ -310,6 +310,7 @@ int main(void)
     if (!CHECK(own_open(&own)) || !CHECK(guard_make(&stack, STACK_PAGES)) ||
         !CHECK(guard_make(&code, 2)))
         return check_result();
+    own_guard(&own, stack.base + stack.size - GUARD_PAGE, 2 * GUARD_PAGE);
     CHECK(plan_forbid(&plan, address(code.base), address(code.base) + code.size, "forbidden",
                       NULL) == FAULT_NONE);
     plan_seal(&plan);
