@@ -84,10 +84,7 @@ static void unpack_confined(void *ctx)
     (void)send(CONFINED_CHANNEL, &rc, sizeof rc, MSG_NOSIGNAL);
 }
 
-/*
- * A child unpacks, as the decoder reads what a stranger has made. If the file is truncated
- * meanwhile, it ends by SIGBUS.
- */
+/* A child unpacks, as the decoder reads what a stranger has made. */
 static int unpack_apart(const struct packed *packed, int to)
 {
     const uint64_t share = allowance_share(&unpacked);
@@ -114,20 +111,16 @@ static int unpack_apart(const struct packed *packed, int to)
     return rc ? rc : answer > 0 ? -EBADMSG : answer;
 }
 
-/* Maps the section: the child has no file to read. */
+/* Reads the section: the child has no file to read. */
 static int unpack(int from, const Elf64_Shdr *section, int to)
 {
-    const uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
-    const uint64_t start = section->sh_offset / page * page;
-    const size_t len = (size_t)(section->sh_offset + section->sh_size - start);
-    unsigned char *map = mmap(NULL, len, PROT_READ, MAP_PRIVATE, from, (off_t)start);
+    AUTO_FREE unsigned char *bytes = malloc(section->sh_size);
+    const struct packed packed = {bytes, section->sh_size};
 
-    if (map == MAP_FAILED)
-        return -errno;
-    const struct packed packed = {map + (section->sh_offset - start), section->sh_size};
-    int rc = unpack_apart(&packed, to);
-    munmap(map, len);
-    return rc;
+    if (!bytes)
+        return -ENOMEM;
+    return file_read(from, section->sh_offset, bytes, packed.len) ? unpack_apart(&packed, to)
+                                                                  : -EBADMSG;
 }
 
 static bool is_elf(int fd)

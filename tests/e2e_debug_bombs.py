@@ -10,6 +10,7 @@ import shutil
 import signal
 import struct
 import subprocess
+import tempfile
 import threading
 
 import hostile
@@ -226,6 +227,50 @@ class DebugBombsTest(lib.TestCase):
         self.assert_ran(result)
         self.assertLess(files, FILES_MAX)
         self.assertLess(written, FILES_MAX)
+
+    # ---- holes of files on tmpfs ----
+
+    def put_hole(self, name, section):
+        """A program on tmpfs that has profiles of itself, with a section that is a hole of 1 GiB."""
+        source, program = self.path("holes.c"), os.path.join(self.shared, name)
+        with open(source, "w") as file:
+            file.write("#include <stdlib.h>\n#include <unistd.h>\nvoid *volatile kept;\n"
+                       "int main(void)\n{\nfor (int i = 0; i < 1000; i++) kept = malloc(5000);\n"
+                       "if (write(1, \"ready\\n\", 6) == 6) pause();\n}\n")
+        run("cc", "-g", "-o", program, source, "-ljemalloc")
+        listed = subprocess.run(["readelf", "-SW", program], check=True, capture_output=True,
+                                text=True).stdout
+        index = int(re.search(r"\[ *(\d+)\] %s " % re.escape(section), listed)[1])
+        with open(program, "r+b") as file:
+            headers = struct.unpack_from("<Q", file.read(48), 40)[0]
+            file.seek(headers + 64 * index + 24)
+            file.write(struct.pack("<QQ", 1 << 20, GIANT))
+            file.truncate((1 << 20) + GIANT)
+        return program
+
+    def test_holes(self):
+        """A hole of a file on tmpfs becomes memory if it is read through a mapping."""
+        if not os.path.isdir("/dev/shm"):
+            self.skipTest("no /dev/shm")
+        self.shared = tempfile.mkdtemp(prefix="jeattach-test.", dir="/dev/shm")
+        self.addCleanup(shutil.rmtree, self.shared, True)
+        conf = {"MALLOC_CONF": "prof:true,prof_active:true,lg_prof_sample:12"}
+        for section in ".symtab", ".debug_info", ".debug_str":
+            program = self.put_hole("holes" + section, section)
+            blocks = os.stat(program).st_blocks
+            process = self.process([program], stdout=subprocess.PIPE,
+                                   env=lib.tool_environment(conf))
+            self.assertEqual(process.stdout.readline(), b"ready\n")
+            profile = self.path(section + ".heap")
+            verbs = [("dump", process.pid, "-o", profile), ("report", profile)]
+            if section == ".symtab":
+                verbs += [("dump", process.pid, "-o", self.path("x.pb.gz")), ("ps",),
+                          ("explain", process.pid, "-d", "1ms"), ("leak", process.pid, "-d", "1ms")]
+            for words in verbs:
+                self.assert_ran(lib.run_tool(*words))
+                self.assertEqual(os.stat(program).st_blocks, blocks, (section, words))
+            os.unlink(program)
+            process.kill()
 
 
 if __name__ == "__main__":

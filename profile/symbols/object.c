@@ -15,7 +15,7 @@ const void *object_bytes(const struct object *object, uint64_t offset, uint64_t 
 
 /* Page faults between two trims. Each maps 64 KiB of a file, where the kernel has not changed that
  * (fault_around_bytes). */
-enum { FAULTS_MAX = 512, TRIM_NS = 200000 };
+enum { FAULTS_MAX = 512, TRIM_NS = 200000, HOLES_MAX = 4096 };
 
 static struct object *all_objects;
 
@@ -89,6 +89,31 @@ static bool phdrs_load(struct object *object)
     return true;
 }
 
+/*
+ * A hole that is touched is allocated by tmpfs (mm/shmem.c, shmem_fault), charged to this process,
+ * and stays: zeros are mapped in its place. False: there are too many.
+ */
+static bool cover_holes(const struct object *object, int fd)
+{
+    const int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED;
+    const uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
+    off_t start, end = 0;
+
+    for (size_t i = 0; i < HOLES_MAX; i++) {
+        start = lseek(fd, end, SEEK_HOLE);
+        if (start < 0 || (uint64_t)start >= object->size)
+            return true;
+        end = lseek(fd, start, SEEK_DATA);
+        if (end < start) /* none behind it */
+            end = (off_t)object->size;
+        const uint64_t first = ((uint64_t)start + page - 1) / page * page;
+        if ((uint64_t)end > first && mmap(object->bytes + first, (uint64_t)end - first, PROT_READ,
+                                          flags, -1, 0) == MAP_FAILED)
+            return false;
+    }
+    return false;
+}
+
 static bool object_load(struct object *object, int fd)
 {
     const void *header;
@@ -100,7 +125,7 @@ static bool object_load(struct object *object, int fd)
     if (object->bytes == MAP_FAILED)
         object->bytes = NULL;
     header = object->bytes ? object_bytes(object, 0, sizeof object->header) : NULL;
-    if (!header)
+    if (!header || !cover_holes(object, fd))
         return false;
     memcpy(&object->header, header, sizeof object->header);
     return elf_header_valid(&object->header) && phdrs_load(object) && sections_load(object, fd);

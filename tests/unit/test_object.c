@@ -6,6 +6,7 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/stat.h>
 
 static struct elf_file made;
 
@@ -88,6 +89,7 @@ static void test_change(void)
 static void test_large(void)
 {
     struct object *object;
+    struct stat before, after;
     int fd;
 
     file_make(&made);
@@ -97,6 +99,10 @@ static void test_large(void)
     if (!CHECK(object != NULL))
         return;
     CHECK(memcmp(object_bytes(object, (4ll << 30) - 3, 3), "far", 3) == 0);
+    CHECK(fstat(fd, &before) == 0);
+    for (uint64_t at = sizeof made; at < 64 << 20; at += 4096) /* of the hole, which stays one */
+        CHECK(*(const unsigned char *)object_bytes(object, at, 1) == 0);
+    CHECK(fstat(fd, &after) == 0 && after.st_blocks == before.st_blocks);
     CHECK(object_bytes(object, 4ll << 30, 1) == NULL);
     object_free(object);
     close(fd);
@@ -137,7 +143,8 @@ static void test_trim(void)
     other = open_made(&other_fd);
     file_make(&made);
     fd = file_put(&made, sizeof made);
-    CHECK(ftruncate(fd, SIZE) == 0 && pwrite(fd, "far", 3, SIZE - 4096) == 3);
+    for (size_t at = sizeof made; at < SIZE; at += sizeof made) /* no hole */
+        CHECK(pwrite(fd, &made, sizeof made, (off_t)at) == sizeof made);
     object = object_open(fcntl(fd, F_DUPFD_CLOEXEC, 0));
     if (!CHECK(object && other))
         return;
