@@ -125,6 +125,11 @@ static const struct fault_row rows[] = {
      "for a page",
      "raise the limit temporarily (docker update --memory, podman update --memory, or the limit of "
      "that cgroup), then try again; the target was not touched"},
+    {FAULT_NO_CPU, "no_cpu", EXIT_NO_SAFE_POINT,
+     "a stopped thread might wait long for jeattach to get a CPU: %W",
+     "run jeattach with CAP_SYS_NICE (as root), or with an ordinary priority and CPU share (nice "
+     "0); "
+     "the target was not touched"},
     {FAULT_NO_SCRATCH, "no_scratch_memory", EXIT_NO_SAFE_POINT,
      "the kernel refused the target %W of scratch memory%E",
      "check its memory and security limits; the target was left as it was"},

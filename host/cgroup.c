@@ -37,6 +37,7 @@ bool cgroup_read(const struct procfs *proc, pid_t pid, char **out, struct cursor
 static const char *const controllers[] = {
     [CGROUP_V1_MEMORY] = "memory",
     [CGROUP_V1_FREEZER] = "freezer",
+    [CGROUP_V1_CPU] = "cpu",
     [CGROUP_V2] = NULL,
 };
 

@@ -30,6 +30,7 @@ bool cgroup_read(const struct procfs *proc, pid_t pid, char **out, struct cursor
 enum cgroup_tree {
     CGROUP_V1_MEMORY,  /* the cgroup v1 hierarchy with the memory controller */
     CGROUP_V1_FREEZER, /* the cgroup v1 hierarchy with the freezer */
+    CGROUP_V1_CPU,     /* the cgroup v1 hierarchy with the cpu controller */
     CGROUP_V2,
 };
 

@@ -1,38 +1,34 @@
 /*
- * The priority of the calling thread, raised while another process is stopped and
- * waits for it.
+ * The priority of the calling thread, raised for each stop of a target's thread, which waits for
+ * the tool's CPU meanwhile.
  */
 #pragma once
 
+#include "host/procfs.h"
+
 #include <stdbool.h>
-#include <sys/types.h>
 
 struct priority {
-    int nice;             /* the former nice value */
-    bool ordinary, first; /* it was of SCHED_OTHER; it has the lowest nice value now */
+    int policy, nice;    /* the former ones */
+    bool raised, nicest; /* it is a real-time thread; it has the lowest nice value */
 };
 
 /*
- * Makes the calling thread the first among ordinary ones, by its nice value. Has no
- * effect where that is not permitted (CAP_SYS_NICE, RLIMIT_NICE), or for a thread of
- * another scheduling class than SCHED_OTHER.
+ * Before a thread is stopped: makes the calling thread a real-time thread (SCHED_FIFO), of the
+ * next priority if the thread tid is real-time itself. Otherwise other threads, which wait for the
+ * CPU of the stopped one, would run for as long as they like while it waits for the tool. Where
+ * only that is possible, it gets the lowest nice value. False, and without effect, where neither
+ * is permitted (CAP_SYS_NICE, RLIMIT_RTPRIO, RLIMIT_NICE). What the calling thread forks meanwhile
+ * has an ordinary priority. A thread that is real-time already keeps its priority.
  */
-void priority_raise(struct priority *priority);
-
-/*
- * For a few milliseconds: also makes it a real-time thread of the lowest priority
- * (SCHED_FIFO), or an ordinary one again. For moments in which threads that the tool
- * resumes would take its CPU.
- */
-void priority_hurry(const struct priority *priority, bool on);
-
-/*
- * Before a real-time thread (SCHED_FIFO, SCHED_RR) is stopped: makes the calling thread a
- * real-time thread of the next priority. Otherwise other threads of that priority, which wait for
- * the CPU of the stopped one, would run for as long as they like while it waits for the tool. Has
- * no effect if the thread tid is none, or where that is not permitted (CAP_SYS_NICE).
- */
-void priority_above(struct priority *priority, pid_t tid);
+bool priority_raise(struct priority *priority, pid_t tid);
 
 /* Restores the former priority; idempotent. */
 void priority_restore(struct priority *priority);
+
+/*
+ * Finds out whether the calling thread gets a CPU soon enough to stop threads of the process: it
+ * may have real-time priority, or has an ordinary one that is not below that of the process, in
+ * cgroups with more than the smallest share, and a tenth of a CPU. False, with the reason.
+ */
+bool priority_suffices(const struct procfs *proc, pid_t pid, char *why, size_t size);

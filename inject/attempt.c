@@ -337,7 +337,7 @@ static enum attempt try_thread(struct injection *injection, const struct thread 
 
     injection->summary.attempts++;
     injection->judged = false;
-    priority_above(&injection->priority, thread->tid);
+    (void)priority_raise(&injection->priority, thread->tid);
     rc = session_seize(session, env->target, thread->tid, env->gate, fault);
     if (rc == FAULT_NONE)
         rc = session_interrupt(session, fault);

@@ -1,7 +1,6 @@
 #include "inject/call.h"
 #include "host/task.h"
 #include "inject/acquire.h"
-#include "inject/cpu_follow.h"
 #include "inject/faults.h"
 #include "inject/perform.h"
 #include "inject/resume.h"
@@ -35,7 +34,6 @@ static fault_code prepare_injection(struct injection *injection, const struct in
     injection->until = *env->deadline;
     injection->sleeps = env->sleeps ? env->sleeps : injection->own_sleeps;
     injection->data_used = SCRATCH_ARGUMENTS;
-    injection->may_idle = cpu_follow_may_idle();
     injection->data = calloc(1, SCRATCH_DATA);
     if (!injection->data)
         return fault_set(fault, FAULT_INTERNAL, ENOMEM, "begin", "%d bytes", SCRATCH_DATA);

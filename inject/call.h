@@ -118,14 +118,12 @@ struct injection {
     struct priority priority; /* the tool's, until the thread is resumed */
     uint64_t denied_since;    /* CLOCK_MONOTONIC ns of the first unexplained EPERM; 0: none */
     bool unwinder_tried;
-    bool may_idle;             /* cpu_follow_may_idle, for the tool while calls are intercepted */
     bool looks;                /* no calls will be made: restrictions on calls do not matter */
     unsigned filters_max;      /* seccomp filters that a usable thread may have at most */
     bool own_known;            /* own has been read */
     struct proc_status own;    /* of the stopped thread, read after its stop */
     bool sought;               /* a sample has shown that thread outside of forbidden code */
     bool seasoned;             /* the thread that is tried has certainly allocated before */
-    struct cpu_follow *follow; /* while calls are intercepted */
     struct unwinder *unwinder; /* during the search for a thread */
     struct deadline until;
     arch_regs original;               /* at the first stop, with rseq applied */

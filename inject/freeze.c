@@ -334,10 +334,8 @@ fault_code freeze_begin(struct freeze *freeze, const struct freeze_env *env, str
         freeze_end(freeze);
         return rc;
     }
-    priority_raise(&freeze->priority);
-    priority_hurry(&freeze->priority, true);
+    (void)priority_raise(&freeze->priority, env->target->pid);
     rc = stop_all(freeze, fault);
-    priority_hurry(&freeze->priority, false);
     if (rc != FAULT_NONE)
         freeze_end(freeze);
     return rc;
@@ -361,7 +359,6 @@ static void await_late(struct freeze *freeze, struct freeze_thread *thread, uint
 
 void freeze_end(struct freeze *freeze)
 {
-    priority_hurry(&freeze->priority, true); /* the first that are resumed would delay the others */
     for (size_t i = 0; i < freeze->count; i++)
         if (!is_interrupted(&freeze->list[i]))
             session_detach(&freeze->list[i].session);

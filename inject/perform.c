@@ -1,6 +1,5 @@
 /* The calls: sends a stopped thread into functions and brings it back. */
 #include "inject/perform.h"
-#include "inject/cpu_follow.h"
 #include "inject/faults.h"
 #include "inject/run.h"
 #include "inject/scratch.h"
@@ -203,8 +202,6 @@ static fault_code run_to_sigreturn(struct injection *injection, remote_addr fram
         fault_code rc = run_step(injection, fault);
         if (rc != FAULT_NONE)
             return rc;
-        if (injection->follow)
-            cpu_follow_turn(injection->follow);
         if (!session_syscall_info(&injection->session, &info))
             return run_broken(injection, "system call information", fault);
         if (arch_is_final_sigreturn(&info, frame))
@@ -359,24 +356,15 @@ static fault_code refused_memory(const struct injection *injection, struct fault
 fault_code perform_calls(struct injection *injection, struct arch_call *calls, size_t count,
                          const struct intercept *intercept, struct fault *fault)
 {
-    struct cpu_follow follow;
     size_t first = fill_records(injection, calls, count, intercept != NULL);
     fault_code rc;
 
     if (!write_records(injection))
         return refused_memory(injection, fault);
-    if (intercept && !intercept->brief) {
-        cpu_follow_begin(&follow, injection->env.target, injection->session.tid, &injection->until,
-                         injection->may_idle);
-        injection->follow = &follow;
-    }
     if (injection->direct)
         rc = run_directly(injection, intercept, fault);
     else
         rc = run_trampoline(injection, intercept, fault);
-    if (intercept && !intercept->brief)
-        cpu_follow_end(&follow);
-    injection->follow = NULL;
     return rc == FAULT_NONE ? read_results(injection, calls, count, first, fault) : rc;
 }
 

@@ -17,12 +17,6 @@ struct intercept {
     /* At the exit of a call that was passed; result as the kernel returns it (-errno). */
     void (*leave)(void *ctx, uint64_t nr, const uint64_t args[6], int64_t result);
     void *ctx;
-    /*
-     * There are few system calls: the tool stays on its CPU and at its priority. Following the
-     * thread pays off for hundreds of calls; on a busy machine it costs more than a short list of
-     * calls itself.
-     */
-    bool brief;
 };
 
 /* Returns a name such as "epoll_wait", or NULL if the number has no name. */

@@ -27,7 +27,6 @@ struct dump_intercept {
     bool opening; /* between entry and exit of the open */
     bool opened, closed;
     bool without_maps, maps_opened; /* the call does not read the mappings */
-    bool brief;
     int open_errno, write_errno;
     bool cut_short, overflow;
     uint64_t written;
@@ -248,8 +247,7 @@ static fault_code run_intercepted(struct dump_intercept *intercept, const struct
     const char *path = intercept->asked_path;
     struct intercept calls = {.enter = intercept->sink ? stream_enter : file_enter,
                               .leave = intercept->sink ? stream_leave : file_leave,
-                              .ctx = intercept,
-                              .brief = intercept->brief};
+                              .ctx = intercept};
     struct ctl_op ops[] = {
         {.name = "prof.dump", .type = CTL_STRING, .writes = true, .write_only = true},
         {.name = "prof.active",
@@ -384,10 +382,10 @@ static fault_code check_dump_hooks(struct injection *injection, const struct ins
 }
 
 fault_code dump_stream(struct injection *injection, const struct instance *instance,
-                       struct sink *sink, bool brief, struct fault *fault)
+                       struct sink *sink, struct fault *fault)
 {
     struct dump_intercept intercept = {
-        .injection = injection, .sink = sink, .fd = -1, .without_maps = true, .brief = brief};
+        .injection = injection, .sink = sink, .fd = -1, .without_maps = true};
 
     return run_intercepted(&intercept, instance, NULL, fault);
 }

@@ -62,11 +62,10 @@ fault_code dump_run(struct injection *injection, const struct instance *instance
 /*
  * Streams a dump without any check, as fast as possible. The caller has checked
  * that the process can profile and has no hook for dumps, and calls
- * dump_complete for the mappings. brief: the profile is small (struct
- * intercept). Sets the same faults as dump_run.
+ * dump_complete for the mappings. Sets the same faults as dump_run.
  */
 fault_code dump_stream(struct injection *injection, const struct instance *instance,
-                       struct sink *sink, bool brief, struct fault *fault);
+                       struct sink *sink, struct fault *fault);
 
 /*
  * Checks while a thread is stopped whether a later streamed dump would be

@@ -18,8 +18,6 @@ static const struct ctl_op look_ops[OP_GAUGES] = {
     [OP_HOOK] = {.name = "experimental.hooks.prof_dump", .type = CTL_POINTER},
 };
 
-enum { LARGE = 4 << 20 }; /* bytes of a profile: 64 writes or more */
-
 static bool snapshot_has_stats(const struct snapshot *snapshot)
 {
     return snapshot->build.config_stats == FACT_YES;
@@ -76,8 +74,7 @@ fault_code snapshot_take(struct snapshot *snapshot, struct injection *injection,
         snapshot->profile = SNAPSHOT_EXTENT_HOOKS;
     if (rc != FAULT_NONE)
         return rc == FAULT_HOOKS ? FAULT_NONE : rc;
-    rc = dump_stream(injection, instance, sink, snapshot->bytes < LARGE, fault);
-    snapshot->bytes = sink->len;
+    rc = dump_stream(injection, instance, sink, fault);
     if (rc != FAULT_TOO_LARGE)
         return rc;
     snapshot->too_large = true;

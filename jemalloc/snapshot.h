@@ -24,7 +24,6 @@ struct snapshot {
     bool known; /* build has been read */
     struct build build;
     bool too_large;
-    size_t bytes; /* of the last profile */
     /* of the last snapshot */
     struct stats_gauges gauges; /* only with config.stats */
     enum snapshot_profile profile;

@@ -8,6 +8,7 @@
 enum {
     /* its memory cgroup is full: the kernel might kill it for one more page */
     FAULT_NO_HEADROOM = FAULT_FIRST(RUN, TRANSIENT),
+    FAULT_NO_CPU,           /* the tool may not get a CPU while a thread is stopped */
     FAULT_NO_ANSWER_FROZEN, /* FAULT_NO_ANSWER, with all its threads stopped */
 
     FAULT_NO_ANSWER_HELD =

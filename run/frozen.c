@@ -3,6 +3,7 @@
 #include "inject/freeze.h"
 #include "run/apart.h"
 #include "run/faults.h"
+#include "run/need.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -114,7 +115,7 @@ fault_code frozen_run(struct attachment *attachment, frozen_action action, void 
     frozen.fault = fault;
     if (is_given_up(summary)) {
         rc = fault_set(fault, FAULT_NO_FREEZE, 0, "freeze", "a thread did not stop before");
-    } else {
+    } else if ((rc = need_check_cpu(attachment, fault)) == FAULT_NONE) {
         apart_run(freeze_apart, &frozen);
         stall_guard_follow(&attachment->stall_guard);
         rc = attachment_explain(attachment, frozen.code, fault);

@@ -1,6 +1,7 @@
 #include "run/need.h"
 #include "base/units.h"
 #include "host/headroom.h"
+#include "host/priority.h"
 #include "host/task.h"
 #include "run/faults.h"
 
@@ -37,6 +38,15 @@ static uint64_t swapped_bytes(const struct attachment *attachment)
                : 0;
 }
 
+fault_code need_check_cpu(const struct attachment *attachment, struct fault *fault)
+{
+    char why[sizeof fault->what];
+
+    if (priority_suffices(&attachment->proc, target_via(&attachment->target), why, sizeof why))
+        return FAULT_NONE;
+    return fault_set(fault, FAULT_NO_CPU, 0, "hold", "%s", why);
+}
+
 fault_code need_check(struct attachment *attachment, struct fault *fault)
 {
     const pid_t pid = target_via(&attachment->target);
@@ -44,6 +54,8 @@ fault_code need_check(struct attachment *attachment, struct fault *fault)
     struct proc_stat stat;
     uint64_t threads = NEED_THREADS_MAX, swapped, wanted;
 
+    if (need_check_cpu(attachment, fault) != FAULT_NONE)
+        return fault->code;
     if (!headroom_read(&attachment->proc, pid, &headroom))
         return FAULT_NONE;
     if (process_stat(&attachment->proc, pid, &stat) == 0 && stat.threads < threads)

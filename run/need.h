@@ -1,14 +1,18 @@
 /*
- * How much of its memory limits a target must have left for a call. A cgroup that has less
- * refuses the hold: the kernel would kill a process for the missing page.
+ * What a stop and a call need. A memory cgroup of the target that has too little left refuses the
+ * hold: the kernel would kill a process for the missing page. A tool that may not get a CPU in time
+ * refuses it, too: the stopped thread would wait for it.
  */
 #pragma once
 
 #include "run/attachment.h"
 
+/* Checks that the tool gets a CPU while threads are stopped. FAULT_NO_CPU if it may not. */
+fault_code need_check_cpu(const struct attachment *attachment, struct fault *fault);
+
 /*
- * Checks that every memory limit of the target leaves enough for a call, and for the pages that
- * come back from swap in it. FAULT_NO_HEADROOM if one leaves less.
+ * Checks that, and that every memory limit of the target leaves enough for a call, and for the
+ * pages that come back from swap in it. FAULT_NO_HEADROOM if one leaves less.
  */
 fault_code need_check(struct attachment *attachment, struct fault *fault);
 
