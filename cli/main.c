@@ -222,12 +222,28 @@ static int run_words(int argc, char **argv)
     return verb ? run_verb(verb, argc - 1, argv + 1) : run_word(argc, argv);
 }
 
+/*
+ * A thread that is stopped would wait until the core is written. 0 does not keep the kernel from
+ * starting the program of a core_pattern that begins with a pipe, 1 does (fs/coredump.c). Programs
+ * that the tool starts need no core dump either.
+ */
+static void avoid_core_dump(void)
+{
+    struct rlimit limit;
+
+    if (getrlimit(RLIMIT_CORE, &limit) == 0 && limit.rlim_max >= 1) {
+        limit.rlim_cur = 1;
+        (void)setrlimit(RLIMIT_CORE, &limit);
+    }
+}
+
 int main(int argc, char **argv)
 {
     int code = refuse_start();
 
     if (code != EXIT_DONE)
         return code;
+    avoid_core_dump();
     interrupt_init(EXIT_INTERRUPTED);
     stdout_init();
     return run_words(argc, argv);

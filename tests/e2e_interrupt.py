@@ -6,6 +6,8 @@ tool sends itself there. Signals at random moments are sent as well, and no test
 
 import os
 import random
+import re
+import resource
 import signal
 import subprocess
 import time
@@ -103,6 +105,24 @@ class Interrupt(lib.TestCase):
             before = beats()
             self.assertTrue(lib.wait_until(lambda: beats() != before), "it stands still")
         self.assertEqual(lib.tracer_of(victim.pid), 0)
+
+    def test_no_core_dump(self):
+        """It would keep a stopped thread waiting. With a limit of 1 the kernel writes no file, and
+        starts no program that takes the core (fs/coredump.c)."""
+        victim = self.victim()
+        tool = self.process([lib.TOOL, "record", "-d", "1h", "-o", "-", str(victim.pid)],
+                            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+                            env=lib.tool_environment(), preexec_fn=self.allow_core)
+        limit = lambda: re.search(r"(?m)^Max core file size +(\S+)",
+                                  lib.read_text("/proc/%d/limits" % tool.pid))[1]
+        self.assertTrue(lib.wait_until(lambda: limit() == "1"), limit())
+        tool.send_signal(signal.SIGINT)
+        tool.wait(lib.TOOL_TIMEOUT)
+
+    @staticmethod
+    def allow_core():
+        most = resource.getrlimit(resource.RLIMIT_CORE)[1]
+        resource.setrlimit(resource.RLIMIT_CORE, (most, most))
 
     def two_signals_at(self, k, first_thread, victim, directory):
         """The tool stops itself before that call: both signals are pending when it continues.
