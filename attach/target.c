@@ -10,7 +10,7 @@
 #include <string.h>
 #include <sys/syscall.h>
 
-enum { END_LOOKS = 40, END_LOOK_NS = 5000000, SMAPS_LIMIT = 256 << 20 };
+enum { END_LOOKS = 40, END_LOOK_NS = 5000000, SMAPS_LIMIT = 64 << 20 };
 
 /* include/linux/sched.h */
 #define PF_EXITING 0x00000004u

@@ -16,7 +16,7 @@ enum {
     FRAMES_MAX = HEAP_FRAMES_LIMIT,
     STACKS_MAX = 4 << 20,
     LINES_MAX = 4 << 20,
-    THREAD_LINES_MAX = 16 << 20,
+    THREAD_LINES_MAX = LINES_MAX,
     THREADS_MAX = 1 << 20,
     MAPPINGS_MAX = 1 << 18,
     PATHS_MAX = 16 << 20,      /* bytes of them, as of /proc/PID/maps (attach/target.h) */
@@ -47,7 +47,8 @@ struct parser {
     const char *passed; /* the part of the text before it has been passed to the reader */
     size_t address_capacity, frame_capacity, stack_capacity, line_capacity, thread_line_capacity,
         thread_capacity, mapping_capacity;
-    bool threaded; /* heap_v2/N, not "heap profile:" */
+    bool by_thread; /* thread_lines are kept */
+    bool threaded;  /* heap_v2/N, not "heap profile:" */
     bool no_memory;
     const char *too_many; /* the list that exceeded its limit; NULL: none */
     size_t most;
@@ -297,7 +298,7 @@ static bool take_thread(struct parser *parser, struct cursor *line)
         add_count_line(parser, &counts);
     else if (profile->stack_count == 0)
         name_thread(parser, uid, line);
-    else
+    else if (parser->by_thread)
         add_thread_line(parser, uid, &counts);
     return true;
 }
@@ -510,10 +511,13 @@ static void pass_text(struct parser *parser)
 }
 
 fault_code heap_parse_once(struct heap_profile *profile, const char *text, size_t len,
-                           const struct heap_reader *reader, struct fault *fault)
+                           bool by_thread, const struct heap_reader *reader, struct fault *fault)
 {
-    struct parser parser = {
-        .profile = profile, .text = cursor_of(text, len), .reader = reader, .passed = text};
+    struct parser parser = {.profile = profile,
+                            .text = cursor_of(text, len),
+                            .by_thread = by_thread,
+                            .reader = reader,
+                            .passed = text};
     struct cursor line;
     bool good;
 
@@ -543,7 +547,7 @@ fault_code heap_parse_once(struct heap_profile *profile, const char *text, size_
 fault_code heap_parse(struct heap_profile *profile, const char *text, size_t len,
                       struct fault *fault)
 {
-    return heap_parse_once(profile, text, len, NULL, fault);
+    return heap_parse_once(profile, text, len, true, NULL, fault);
 }
 
 bool heap_of_stacks(struct heap_profile *profile, const uint64_t *words,

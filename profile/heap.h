@@ -125,9 +125,12 @@ struct heap_reader {
     void *ctx;
 };
 
-/* Does the same; tells the reader, unless it is NULL, which parts of the text may be freed. */
+/*
+ * Does the same; tells the reader, unless it is NULL, which parts of the text may be freed. Keeps
+ * thread_lines only with by_thread: there may be as many as stacks times threads.
+ */
 fault_code heap_parse_once(struct heap_profile *profile, const char *text, size_t len,
-                           const struct heap_reader *reader, struct fault *fault);
+                           bool by_thread, const struct heap_reader *reader, struct fault *fault);
 void heap_free(struct heap_profile *profile);
 
 /*

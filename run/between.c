@@ -22,17 +22,6 @@ void between_free(struct between *between)
 
 /* ---- what is kept ---- */
 
-static void drop_threads(struct heap_profile *profile)
-{
-    for (size_t i = 0; i < profile->thread_count; i++)
-        free(profile->threads[i].name);
-    free(profile->threads);
-    free(profile->thread_lines);
-    profile->threads = NULL;
-    profile->thread_lines = NULL;
-    profile->thread_count = profile->thread_line_count = 0;
-}
-
 static size_t thread_bytes(const struct heap_profile *profile)
 {
     size_t bytes = profile->thread_count * sizeof *profile->threads;
@@ -97,12 +86,11 @@ static void add_point(struct between *between)
 
     if (at_ns < between->point_ns || at_ns + between->step_ns / 2 > between->points_until_ns)
         return;
-    if (heap_parse(&profile, (const char *)text->bytes, text->len, &ignored) != FAULT_NONE) {
+    if (heap_parse_once(&profile, (const char *)text->bytes, text->len, between->by_thread, NULL,
+                        &ignored) != FAULT_NONE) {
         heap_free(&profile);
         return;
     }
-    if (!between->by_thread)
-        drop_threads(&profile);
     keep_point(between, &profile, at_ns);
     between->point_ns = at_ns + between->step_ns;
 }

@@ -11,7 +11,7 @@
 enum { BETWEEN_MAX = 16 };
 
 struct between_point {
-    struct heap_profile profile; /* without threads and, unless wanted, their lines */
+    struct heap_profile profile; /* without lines of threads, unless they are wanted */
     uint64_t at_ns;              /* CLOCK_MONOTONIC */
 };
 

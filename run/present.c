@@ -45,13 +45,13 @@ static void forget_text(void *ctx, const char *part, size_t len)
     sink_forget(text, (size_t)(part - (const char *)text->bytes), len);
 }
 
-static fault_code parse_part(struct part *part, struct sink *text, enum format format,
-                             struct fault *fault)
+static fault_code parse_part(struct part *part, struct sink *text,
+                             const struct presentation *presentation, struct fault *fault)
 {
     const struct heap_reader forgets = {forget_text, text};
-    bool once = format != FORMAT_SYMBOLIZED;
+    bool once = presentation->format != FORMAT_SYMBOLIZED;
     fault_code rc = heap_parse_once(&part->profile, (const char *)text->bytes, text->len,
-                                    once ? &forgets : NULL, fault);
+                                    presentation->samples.by_thread, once ? &forgets : NULL, fault);
 
     if (once)
         sink_free(text);
@@ -68,7 +68,7 @@ static fault_code open_part(struct part *part, const struct part *first,
     fault_code rc;
 
     part->source = source;
-    rc = parse_part(part, source->text, presentation->format, fault);
+    rc = parse_part(part, source->text, presentation, fault);
     if (rc != FAULT_NONE || (part != first && heap_same_mappings(&part->profile, &first->profile)))
         return rc;
     symbols = *source->symbols;

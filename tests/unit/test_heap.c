@@ -318,7 +318,7 @@ static void test_passed(void)
     struct passing passing = {.next = text};
     const struct heap_reader reader = {overwrite, &passing};
 
-    if (CHECK(heap_parse_once(&profile, text, len, &reader, NULL) == FAULT_NONE)) {
+    if (CHECK(heap_parse_once(&profile, text, len, true, &reader, NULL) == FAULT_NONE)) {
         CHECK(passing.len > len / 2 && passing.len <= len);
         CHECK(profile.stack_count == LONG_STACKS && profile.line_count == LONG_STACKS);
         for (size_t i = 0; i < LONG_STACKS * (size_t)LONG_DEPTH; i++) {
