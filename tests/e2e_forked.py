@@ -2,7 +2,9 @@
 by no page, and at a memory limit it is not killed.
 """
 
+import contextlib
 import os
+import signal
 import subprocess
 import sys
 
@@ -17,14 +19,15 @@ kept = [b"x" * random.choice((50, 200, 1000, 3000, 9000, 50000)) for i in range(
 random.shuffle(kept)
 del kept[::8]
 prctl, parent, (reader, writer) = ctypes.CDLL(None).prctl, os.getpid(), os.pipe()
-if os.fork() == 0:
+child = os.fork()
+if child == 0:
     prctl(1, signal.SIGKILL)
     os.write(writer, b"1")
     while os.getppid() == parent:
         signal.pause()
     os._exit(0)
 os.read(reader, 1)
-print("ready", flush=True)
+print(child, flush=True)
 while True:
     signal.pause()
 """
@@ -44,10 +47,15 @@ class Forked(lib.TestCase):
         process = self.process([sys.executable, "-c", PROGRAM], env=env, text=True, stdout=subprocess.PIPE,
                                preexec_fn=group and group.enter)
         with process.stdout:
-            self.assertEqual(process.stdout.readline(), "ready\n")
+            child = int(process.stdout.readline())
+        self.addCleanup(self.end_child, child)
         if "/libjemalloc.so" not in lib.read_text("/proc/%d/maps" % process.pid):
             self.skipTest("Debian's jemalloc is not installed")
         return process.pid
+
+    def end_child(self, pid):
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
 
     def private(self, pid):
         """Bytes that it shares with nobody: a page that is copied is one more."""
