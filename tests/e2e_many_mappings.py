@@ -63,7 +63,7 @@ class Mappings(hostile.TestCase):
         process, other = self.mapped(4000), self.victim()
         for words in self.verbs(process.pid):
             with self.subTest(verb=words[0]):
-                result = self.run_in_bounds(*words, "--timeout", "5s")
+                result = self.run_in_bounds(*words, "--timeout", "30s")
                 if words[0] != "explain" or result.code != lib.OK:  # it knows other things as well
                     self.assertIn("list of mappings is longer than 16 MiB", result.err, result)
         result = self.run_in_bounds("ps")
