@@ -12,6 +12,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import time
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import cgroups  # noqa: E402
@@ -65,9 +66,11 @@ print("first", flush=True)
 sys.stdin.readline()
 if sys.argv[1] == "locks" and libc.mlockall(2) != 0:
     sys.exit("mlockall")
+parent = os.getpid()
 if sys.argv[1] == "forks" and os.fork() == 0:
-    libc.prctl(1, 9)
-    libc.pause()
+    libc.prctl(1, 9)  # PR_SET_PDEATHSIG; the parent may have ended before
+    os.getppid() == parent and libc.pause()
+    os._exit(0)
 print("ready", flush=True)
 libc.pause()
 """
@@ -205,6 +208,8 @@ class Limits(lib.TestCase):
         process.stdin.write(b"go\n")
         process.stdin.flush()
         self.assertEqual(process.stdout.readline(), b"ready\n")
+        usage = lambda: group.number("memory.usage_in_bytes")
+        self.assertTrue(lib.wait_until(lambda: usage() == (time.sleep(0.05), usage())[1]))
         return process, group
 
     def test_locked_or_forked(self):
@@ -212,7 +217,7 @@ class Limits(lib.TestCase):
         each page that it writes is a copy: a call needs far more pages than it touches."""
         calls = dict({name: CALLS[name] for name in ("on", "stream", "purge", "mallctl")},
                      dump=("dump", "--path", os.path.join(self.directory(), "x.heap")))
-        for kind, pages in ("locks", (16, 32)), ("forks", (64, 64)):
+        for kind, pages in ("locks", (16, 32)), ("forks", (16, 32, 64)):
             for name, words in calls.items():
                 for left in pages:
                     process, group = self.prepared(kind)
