@@ -46,7 +46,8 @@ static size_t join_items(const struct batch_item *items, size_t count, size_t *l
     remote_addr end = start + items[0].len;
     size_t n = 1;
 
-    while (n < count && items[n].addr - start < READER_SCRATCH && items[n].addr <= end + GAP_MAX &&
+    while (n < count && items[0].len <= READER_SCRATCH && items[n].addr <= end + GAP_MAX &&
+           items[n].addr - start < READER_SCRATCH &&
            items[n].addr - start + items[n].len <= READER_SCRATCH) {
         if (items[n].addr + items[n].len > end)
             end = items[n].addr + items[n].len;
