@@ -213,8 +213,10 @@ bool memory_read(struct memory *memory, remote_addr addr, void *buf, size_t len)
         return true;
     if (memory->no_vm && memory->memfd < 0 && memory->stopped_tid)
         return read_peek(memory, addr, buf, len);
-    if (memory->no_vm)
-        errno = memory->memfd < 0 ? EPERM : EFAULT;
+    if (memory->memfd >= 0)
+        errno = EFAULT; /* guarded; ESRCH would only mean the first thread */
+    else if (memory->no_vm)
+        errno = EPERM;
     return false;
 }
 

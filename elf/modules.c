@@ -257,14 +257,20 @@ static bool is_unchanging(const struct modules *modules, const struct vma *vma)
            (vma->prot & (MAP_READ | MAP_WRITE | MAP_SHARED_)) == MAP_READ;
 }
 
-/* The kernel asks a device for what it maps; a heap may be in the others. */
+static bool is_below(const char *path, const char *directory)
+{
+    return strncmp(path, directory, strlen(directory)) == 0;
+}
+
+/* The kernel asks a device for what it maps; a heap may be in shared memory and huge pages. */
 static bool is_device(const struct modules *modules, const struct vma *vma)
 {
     const char *path = vma->module < 0 ? "" : modules->list[vma->module].path;
 
-    return strncmp(path, "/sys/", 5) == 0 || strncmp(path, "anon_inode:", 11) == 0 ||
-           (strncmp(path, "/dev/", 5) == 0 && strncmp(path, "/dev/shm/", 9) != 0 &&
-            strcmp(path, "/dev/zero") != 0);
+    return is_below(path, "/sys/") || is_below(path, "/proc/bus/") ||
+           is_below(path, "anon_inode:") ||
+           (is_below(path, "/dev/") && !is_below(path, "/dev/shm/") &&
+            !is_below(path, "/dev/hugepages/") && strcmp(path, "/dev/zero") != 0);
 }
 
 /* Adds what must not be read by force: also the gap below a stack. */
@@ -286,7 +292,12 @@ void modules_tell_memory(const struct modules *modules, struct memory *memory)
     struct memory_range *guarded = calloc(capacity, sizeof *guarded);
     size_t count = 0, guarded_count = 0;
 
-    for (size_t i = 0; unchanging && guarded && i < modules->vma_count; i++) {
+    if (!unchanging || !guarded) {
+        free(unchanging);
+        free(guarded);
+        return; /* the former lists stay */
+    }
+    for (size_t i = 0; i < modules->vma_count; i++) {
         const struct vma *vma = &modules->vmas[i];
         if (is_unchanging(modules, vma))
             unchanging[count++] = (struct memory_range){vma->start, vma->end};

@@ -48,8 +48,9 @@ bool modules_same_code(const struct modules *a, const struct modules *b);
 
 /*
  * Tells memory which pages of this list cannot change, for its page cache: the
- * private mappings of files that nobody can write. Call it each time the list
- * has been read.
+ * private mappings of files that nobody can write; and which it must not read by
+ * force: those without read permission, of devices, and the gap below the stack.
+ * Call it each time the list has been read.
  */
 void modules_tell_memory(const struct modules *modules, struct memory *memory);
 
