@@ -398,6 +398,7 @@ fault_code present(const struct presentation *presentation, const struct present
         output->err = ENOMEM;
     (void)interruptions_end_at(former);
     if (rc == FAULT_NONE && output->err == ETIME)
-        rc = fault_set(fault, FAULT_TOO_LARGE, 0, "write output", "--timeout");
+        rc = fault_set(fault, FAULT_OUTPUT, 0, "write output",
+                       "--timeout ended while it was written");
     return rc == FAULT_NONE ? finish_output(presentation, output, "", 0, fault) : rc;
 }
