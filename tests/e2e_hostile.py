@@ -395,6 +395,9 @@ class Kernel(hostile.TestCase):
     """Makes the kernel wait. Whoever lists processes then waits as well: the test runs alone
     (tests/CMakeLists.txt)."""
 
+    def setUp(self):
+        self.close_memory()
+
     def run_until_it_waits(self, words):
         """On a loaded machine the deadline may come before the page that never arrives."""
         for timeout in ("1s", "5s", "25s"):
@@ -405,7 +408,6 @@ class Kernel(hostile.TestCase):
 
     def test_memory_that_never_comes(self):
         """No signal ends this wait: the tool exits by itself and says why; `ps` lists the others."""
-        lib.require_root()
         other = self.hostile()
         process = self.hostile("--fault")
         with concurrent.futures.ThreadPoolExecutor(3) as pool:
@@ -425,7 +427,6 @@ class Kernel(hostile.TestCase):
 
     def test_memory_that_never_comes_at_a_stop(self):
         """The tool exits by itself as well if a thread is stopped, which is thereby resumed."""
-        lib.require_root()
         process = self.hostile("--hooks", LD_PRELOAD=jemalloc_library(),
                                MALLOC_CONF="narenas:1")
         result = self.run_until_it_waits(("purge", process.pid))
@@ -437,7 +438,6 @@ class Kernel(hostile.TestCase):
 
     def test_stopped_no_longer_than_the_timeout(self):
         """A stopped thread does not wait for the deadline if its memory does not come."""
-        lib.require_root()
         process = self.hostile("--hooks", LD_PRELOAD=jemalloc_library(), MALLOC_CONF="narenas:1")
         result = run_bounded("purge", process.pid, "--timeout", "12s")
         self.assertEqual(result.code, lib.CALL_LATE, result)

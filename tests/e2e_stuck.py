@@ -40,20 +40,10 @@ def reads_memory(pid):
 
 
 class Stuck(hostile.TestCase):
-    """They are selected as descendants of the test, so that no other process matters. The tool may
-    not open /proc/PID/mem, through which no read waits for a page."""
+    """They are selected as descendants of the test, so that no other process matters."""
 
     def setUp(self):
-        lib.require_root()
-        if not shutil.which("setpriv"):
-            self.skipTest("setpriv is not installed")
-        tool = self.path("jeattach")
-        with open(tool, "w") as file:
-            file.write("#!/bin/sh\nexec setpriv --bounding-set=-dac_override,-dac_read_search %s "
-                       '"$@"\n' % lib.TOOL)
-        os.chmod(tool, 0o755)
-        self.addCleanup(setattr, lib, "TOOL", lib.TOOL)
-        lib.TOOL = tool
+        self.close_memory()
         self.assertEqual(libc.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0), 0)
         self.addCleanup(libc.prctl, PR_SET_CHILD_SUBREAPER, 0, 0, 0, 0)
         self.stuck, self.others = [], []

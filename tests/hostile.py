@@ -143,6 +143,20 @@ class TestCase(lib.TestCase):
         os.makedirs(os.path.dirname(path), exist_ok=True)
         return path
 
+    def close_memory(self):
+        """The tool may not open /proc/PID/mem of another user's process from now on: no read
+        through that file waits for a page (tests/victims/nobody.h)."""
+        lib.require_root()
+        if not shutil.which("setpriv"):
+            self.skipTest("setpriv is not installed")
+        tool = self.path("jeattach")
+        with open(tool, "w") as file:
+            file.write("#!/bin/sh\nexec setpriv --bounding-set=-dac_override,-dac_read_search %s "
+                       '"$@"\n' % lib.TOOL)
+        os.chmod(tool, 0o755)
+        self.addCleanup(setattr, lib, "TOOL", lib.TOOL)
+        lib.TOOL = tool
+
     def install(self, *parts):
         """A copy of the program with its library beside it; returns their directory."""
         for name in ("hostile", "libhostile_allocator.so"):

@@ -15,6 +15,7 @@
  * fault     the table's page never arrives (userfaultfd(2))
  */
 #include "tests/unit/forged_profile.h"
+#include "tests/victims/nobody.h"
 
 #include <fcntl.h>
 #include <linux/userfaultfd.h>
@@ -174,7 +175,8 @@ static void leave_unserved(void)
                                     .mode = UFFDIO_REGISTER_MODE_MISSING};
     int faults = (int)syscall(SYS_userfaultfd, O_CLOEXEC);
 
-    if (faults < 0 || ioctl(faults, UFFDIO_API, &api) || ioctl(faults, UFFDIO_REGISTER, &range))
+    if (faults < 0 || ioctl(faults, UFFDIO_API, &api) || ioctl(faults, UFFDIO_REGISTER, &range) ||
+        !become_nobody())
         skip("userfaultfd");
     bt2gctx[5] = address(page);
 }

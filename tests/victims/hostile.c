@@ -15,6 +15,8 @@
  * Prints "ready". Exit code 77, with the reason: the kernel does not support it. Ends with its
  * parent.
  */
+#include "nobody.h"
+
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -75,7 +77,9 @@ static int leave_unserved(void *at)
 
     if (faults < 0 || ioctl(faults, UFFDIO_API, &api))
         return skip("userfaultfd");
-    return ioctl(faults, UFFDIO_REGISTER, &range) ? skip("UFFDIO_REGISTER") : 0;
+    if (ioctl(faults, UFFDIO_REGISTER, &range))
+        return skip("UFFDIO_REGISTER");
+    return become_nobody() ? 0 : skip("setresuid");
 }
 
 /* A file of one empty page, mapped like a library; nobody serves the page. */

@@ -1,7 +1,5 @@
 /*
  * A process that process_vm_readv(2) cannot read: some of its pages never arrive (userfaultfd(2)).
- * A read through /proc/PID/mem would fail at once; the process becomes another user's, so that the
- * file is closed to a tool that may not override that.
  *
  *   stuck data    the data of jemalloc (it is started with jemalloc preloaded)
  *   stuck none    none
@@ -9,6 +7,8 @@
  * Prints "ready". Exit code 77, with the reason: the kernel does not support it. Ends with its
  * parent.
  */
+#include "nobody.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <link.h>
@@ -82,16 +82,6 @@ static int lose_data(void)
     return lose(from, to);
 }
 
-/* Its files in /proc are that user's again only when it is dumpable again. */
-static int become_nobody(void)
-{
-    if (syscall(SYS_setresgid, 65534, 65534, 65534) || syscall(SYS_setresuid, 65534, 65534, 65534))
-        return skip("setresuid");
-    prctl(PR_SET_DUMPABLE, 1);
-    prctl(PR_SET_PDEATHSIG, SIGKILL);
-    return 0;
-}
-
 int main(int argc, char **argv)
 {
     static const char ready[] = "ready\n";
@@ -102,8 +92,8 @@ int main(int argc, char **argv)
     setvbuf(stdout, buffer, _IOFBF, sizeof buffer);
     if (strcmp(what, "data") == 0)
         code = lose_data();
-    if (!code)
-        code = become_nobody();
+    if (!code && !become_nobody())
+        code = skip("setresuid");
     if (code)
         return code;
     if (write(STDOUT_FILENO, ready, sizeof ready - 1) <= 0)
