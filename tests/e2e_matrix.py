@@ -13,7 +13,8 @@ VANDAL = os.path.join(lib.ROOT, "tests", "victims", "vandal.py")
 
 class Matrix(lib.TestCase):
     def series_with(self, harm, mode="spin"):
-        with mock.patch.object(lib, "TOOL", VANDAL), mock.patch.dict(os.environ, VANDAL=harm):
+        with mock.patch.multiple(lib, TOOL=VANDAL, TRACED_TOOL=VANDAL), \
+                mock.patch.dict(os.environ, VANDAL=harm):
             victim = self.victim(mode, ms=25)
             sink = os.path.join(self.directory(), "sink")
             return kill_matrix.Series("on", victim, sink).run()
