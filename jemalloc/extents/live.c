@@ -20,8 +20,7 @@ struct candidate {
 };
 
 struct live {
-    struct reader_source source; /* with these modules */
-    struct modules modules;      /* of the last look */
+    struct reader_source source;
     struct extents *extents;
     struct extents_parts parts;
     const struct sampled_layout *layout; /* NULL: looks have no samples */
@@ -82,32 +81,10 @@ static bool open_samples(struct live *live)
            origins_open(&live->origins, live->own.layout, &live->heap, &live->batch);
 }
 
-/* The list of mappings grows with the heap. A source that is no process has nothing new. */
-static fault_code renew_modules(struct live *live, struct fault *fault)
-{
-    struct modules now;
-    fault_code rc;
-
-    if (live->source.memory->source.read)
-        return FAULT_NONE;
-    rc = modules_load(&now, live->source.target, fault);
-    if (rc != FAULT_NONE) {
-        modules_free(&now);
-        return rc;
-    }
-    modules_free(&live->modules);
-    live->modules = now;
-    return FAULT_NONE;
-}
-
 static fault_code open_live(struct live *live, bool samples, struct fault *fault)
 {
-    fault_code rc = renew_modules(live, fault);
+    fault_code rc = extents_open(&live->extents, &live->source, fault);
 
-    if (!live->source.memory->source.read)
-        live->source.modules = &live->modules;
-    if (rc == FAULT_NONE)
-        rc = extents_open(&live->extents, &live->source, fault);
     if (rc == FAULT_NONE && samples && !open_samples(live))
         rc = live_no_memory(fault);
     return rc;
@@ -141,7 +118,6 @@ void live_close(struct live *live)
     profile_objects_close(&live->own);
     residence_close(&live->heap.residence);
     batch_close(&live->batch);
-    modules_free(&live->modules);
     free(live->found);
     free(live->candidates);
     free(live->order);
@@ -407,12 +383,11 @@ fault_code live_take(struct live *live, struct live_look *look, struct fault *fa
     const struct reader_source *source = &live->source;
     const struct reader reader = {.source = *source};
     uint64_t start = clock_now();
-    fault_code rc = renew_modules(live, fault);
+    fault_code rc;
 
     *look = (struct live_look){.samples = look->samples, .sample_capacity = look->sample_capacity};
     live->found_count = 0;
-    if (rc == FAULT_NONE)
-        rc = extents_each(live->extents, see_extent, &pass, &out, fault);
+    rc = extents_each(live->extents, see_extent, &pass, &out, fault);
     if (rc != FAULT_NONE)
         return rc;
     look->share = out.share;

@@ -56,7 +56,8 @@ struct live; /* knows where the records are; has the stacks */
 
 /*
  * Finds and proves the records: faults of extents_open. samples: looks have sampled objects, if
- * the layout of this release is known; live_has_samples tells. The source must outlive it.
+ * the layout of this release is known; live_has_samples tells. The source's parts must outlive it,
+ * and its modules be those of now at each look: the list of mappings grows with the heap.
  */
 fault_code live_open(struct live **live, const struct reader_source *source, bool samples,
                      struct fault *fault);

@@ -174,17 +174,18 @@ static uint64_t look_after(const struct grow *grow, uint64_t now)
     return now + (pause > cost ? pause : cost);
 }
 
-/* Modules of its own, as the attachment replaces those that it has when it is renewed. */
-static fault_code make_walker(struct growing *growing, struct fault *fault)
+/*
+ * Modules of its own, as the attachment replaces those that it has when it is renewed: of the
+ * mappings of the last look.
+ */
+static fault_code make_walker(struct grow *grow, struct fault *fault)
 {
+    struct growing *growing = &grow->growing;
     struct attachment *attachment = growing->attachment;
     struct modules now;
-    fault_code rc = modules_load(&now, &attachment->target, fault);
 
-    if (rc != FAULT_NONE) {
-        modules_free(&now);
-        return rc;
-    }
+    if (!modules_parse(&now, grow->pages.maps, grow->pages.maps_len))
+        return fault_set(fault, FAULT_INTERNAL, ENOMEM, "prepare", "the walks");
     walker_free(growing->walker);
     modules_free(&growing->modules);
     growing->modules = now;
@@ -194,20 +195,15 @@ static fault_code make_walker(struct growing *growing, struct fault *fault)
                            : fault_set(fault, FAULT_INTERNAL, ENOMEM, "prepare", "the walks");
 }
 
-/*
- * Calls may be lost because code has been mapped since: by dlopen(3), by a JIT compiler. If the
- * modules cannot be read now, the old ones will do.
- */
+/* Calls may be lost because code has been mapped since: by dlopen(3), by a JIT compiler. */
 static fault_code renew_walker(struct grow *grow, struct fault *fault)
 {
     struct growing *growing = &grow->growing;
-    fault_code rc;
 
-    if (grow->lost == growing->lost_before)
+    if (!growing->faults || (growing->walker && grow->lost == growing->lost_before))
         return FAULT_NONE;
     growing->lost_before = grow->lost;
-    rc = make_walker(growing, fault);
-    return growing->walker ? FAULT_NONE : rc;
+    return make_walker(grow, fault);
 }
 
 static fault_code grow_look(struct grow *grow, struct fault *fault)
@@ -290,13 +286,9 @@ static fault_code open_faults(struct grow *grow, struct fault *fault)
     struct growing *growing = &grow->growing;
     const struct page_fault_request request = {
         .period = grow->request.period, .most_per_s = SAMPLES_PER_S, .deadline = &growing->limit};
-    fault_code rc = make_walker(growing, fault);
+    fault_code rc =
+        page_faults_open(&growing->faults, &growing->attachment->target, &request, fault);
 
-    if (rc != FAULT_NONE)
-        return rc;
-    rc = check_begin(grow, fault);
-    if (rc == FAULT_NONE)
-        rc = page_faults_open(&growing->faults, &growing->attachment->target, &request, fault);
     rc = attachment_explain(growing->attachment, rc, fault);
     if (rc == FAULT_NONE || !goes_without(rc, fault))
         return rc;

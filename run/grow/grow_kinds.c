@@ -45,9 +45,9 @@ static bool add_extent_part(void *ctx, const struct extent *extent)
     return put_owned(ctx, start, start + extent->bytes);
 }
 
-/* The mappings are those of now: extents in new ones count, too. False: jemalloc is unknown. */
-static bool find_extent_parts(struct parts *parts, struct attachment *attachment,
-                              const struct deadline *deadline)
+/* In the mappings of the last look, with new ones. False: jemalloc is unknown. */
+static bool find_extent_parts(struct parts *parts, const struct grow_pages *pages,
+                              struct attachment *attachment, const struct deadline *deadline)
 {
     struct modules modules;
     struct instance instance;
@@ -58,10 +58,11 @@ static bool find_extent_parts(struct parts *parts, struct attachment *attachment
                                          .deadline = deadline};
     struct extents *extents = NULL;
     struct fault fault;
-    fault_code rc = modules_load(&modules, source.target, &fault);
+    fault_code rc;
 
-    if (rc == FAULT_NONE)
-        rc = instance_find(&instance, &modules, source.target, source.memory, &fault);
+    if (!modules_parse(&modules, pages->maps, pages->maps_len))
+        return !(parts->no_memory = true);
+    rc = instance_find(&instance, &modules, source.target, source.memory, &fault);
     instance.module.path = instance.path;
     if (rc == FAULT_NONE)
         rc = extents_open(&extents, &source, &fault);
@@ -274,7 +275,7 @@ fault_code grow_kinds_find(struct grow_owners *owners, struct grow_pages *pages,
     bool good;
 
     *owners = (struct grow_owners){.jemalloc = false};
-    owners->jemalloc = !find_extent_parts(&parts, attachment, deadline);
+    owners->jemalloc = !find_extent_parts(&parts, pages, attachment, deadline);
     good = split_by(pages, &parts, GROW_LIBC);
     find_heap_parts(&parts, pages, &attachment->memory);
     good = good && split_by(pages, &parts, GROW_PYMALLOC);

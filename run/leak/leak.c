@@ -214,14 +214,6 @@ static fault_code take_first(struct leak *leak, struct attachment *attachment, s
     return rc;
 }
 
-/* What is allocated from the start of the sampling on is after the first look. */
-static fault_code look_before(struct leak *leak, struct attachment *attachment, struct fault *fault)
-{
-    looks_begin(&leak->looks, attachment, clock_now() + leak->request.duration_ns);
-    attachment_rest(attachment);
-    return attachment_renew(attachment, interrupt_flag(), fault);
-}
-
 /* What they allocate is in the counts, but in no sample. */
 static bool may_be_silent(const struct leak *leak, struct attachment *attachment)
 {
@@ -307,8 +299,8 @@ fault_code leak_run(struct leak *leak, struct attachment *attachment, struct fau
 
     looks_open(&leak->looks, attachment, true);
     rc = leak->request.reset ? prepare_reset(leak, attachment, fault) : FAULT_NONE;
-    if (rc == FAULT_NONE)
-        rc = look_before(leak, attachment, fault);
+    if (rc == FAULT_NONE) /* what is allocated from the start of the sampling on is after it */
+        looks_begin(&leak->looks, attachment, clock_now() + leak->request.duration_ns);
     if (rc == FAULT_NONE)
         rc = take_first(leak, attachment, fault);
     if (rc == FAULT_NONE)

@@ -172,9 +172,10 @@ void looks_add(struct looks *looks, struct attachment *attachment)
 void looks_take(struct looks *looks, struct attachment *attachment)
 {
     const uint64_t began = clock_now();
+    const volatile sig_atomic_t *interrupted =
+        *interrupt_flag() ? interrupt_again_flag() : interrupt_flag();
     struct fault ignored;
-    fault_code rc =
-        looks->live ? attachment_renew(attachment, interrupt_again_flag(), &ignored) : FAULT_NONE;
+    fault_code rc = looks->live ? attachment_renew(attachment, interrupted, &ignored) : FAULT_NONE;
 
     add_look(looks, attachment, began, rc);
     if (looks->live)
@@ -213,7 +214,7 @@ void looks_begin(struct looks *looks, struct attachment *attachment, uint64_t un
     looks->step_ns = step < STEP_LEAST_NS  ? STEP_LEAST_NS
                      : step > STEP_MOST_NS ? STEP_MOST_NS
                                            : step;
-    looks_take(looks, attachment);
+    looks_add(looks, attachment);
 }
 
 /* ---- the verdict ---- */

@@ -50,12 +50,12 @@ struct looks {
 void looks_open(struct looks *looks, struct attachment *attachment, bool samples);
 void looks_close(struct looks *looks);
 
-/* Takes the first look now, and plans those until then, at even distances. */
+/* Takes the first look now, as looks_add, and plans those until then, at even distances. */
 void looks_begin(struct looks *looks, struct attachment *attachment, uint64_t until_ns);
 /*
  * Takes a look, after attachment_rest or attachment_renew, and plans the next one. A failure
- * costs only this look. The Ctrl-C that ends the time does not end the last look, a second one
- * does.
+ * costs only this look, and so does a Ctrl-C; the one that has ended the time does not end the
+ * last look, a second one does.
  */
 void looks_take(struct looks *looks, struct attachment *attachment);
 /* Does the same between attachment_renew and attachment_rest. */

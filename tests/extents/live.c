@@ -45,7 +45,8 @@ static void write_stacks(const struct live_stacks *stacks)
     printf("]\n");
 }
 
-static fault_code take_looks(const struct reader_source *source, struct fault *fault)
+static fault_code take_looks(const struct reader_source *source, struct modules *modules,
+                             struct fault *fault)
 {
     struct live_look look = {0};
     struct live *live;
@@ -53,7 +54,10 @@ static fault_code take_looks(const struct reader_source *source, struct fault *f
     fault_code rc = live_open(&live, source, true, fault);
 
     while (rc == FAULT_NONE && fgets(line, sizeof line, stdin)) {
-        rc = live_take(live, &look, fault);
+        modules_free(modules);
+        rc = modules_load(modules, source->target, fault);
+        if (rc == FAULT_NONE)
+            rc = live_take(live, &look, fault);
         if (rc == FAULT_NONE)
             write_look(live, &look);
     }
@@ -82,7 +86,7 @@ int main(int argc, char **argv)
     memory_open(&memory, &target, NULL);
     if (modules_load(&modules, &target, &fault) == FAULT_NONE &&
         instance_find(&instance, &modules, &target, &memory, &fault) == FAULT_NONE &&
-        take_looks(&source, &fault) == FAULT_NONE)
+        take_looks(&source, &modules, &fault) == FAULT_NONE)
         return 0;
 failed:
     fprintf(stderr, "%#x reason %d: %s: %s\n", (unsigned)fault.code, fault.reason, fault.stage,
