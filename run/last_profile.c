@@ -160,20 +160,6 @@ static fault_code take_next_text(struct last_profile *last, struct attachment *a
     return attachment_hold(attachment, dump_by_call, text, fault);
 }
 
-/* In time for what comes after it, which is not to wait. */
-static fault_code renew_until(struct attachment *attachment, uint64_t until, struct fault *fault)
-{
-    const uint64_t timeout = attachment->request.timeout_ns, now = clock_now(),
-                   left = until > now ? until - now : 1;
-    fault_code rc;
-
-    if (left < timeout)
-        attachment->request.timeout_ns = left;
-    rc = attachment_renew(attachment, interrupt_flag(), fault);
-    attachment->request.timeout_ns = timeout;
-    return rc;
-}
-
 /* The kernel may take the memory of a killed process away while it is read. */
 static fault_code check_alive(const struct attachment *attachment, struct fault *fault)
 {
@@ -189,8 +175,10 @@ static fault_code take_complete(struct last_profile *last, struct attachment *at
 {
     struct capture *next = &last->next;
     struct timespec now;
-    fault_code rc = renew_until(attachment, until, fault);
+    fault_code rc = attachment_renew(attachment, interrupt_flag(), fault);
 
+    if (until < attachment->deadline.at) /* what comes after it is not to wait */
+        attachment->deadline.at = until;
     clock_gettime(CLOCK_REALTIME, &now);
     next->time_ns = (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
     attachment->search_ns = SEARCH_MOST_NS;

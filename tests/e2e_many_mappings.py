@@ -1,4 +1,4 @@
-"""Processes, profiles and core files with as many mappings as they can have."""
+"""Processes, profiles and core files with as many mappings as they can have, or as large ones."""
 
 import os
 import struct
@@ -12,6 +12,7 @@ from hostile import MIB, run_bounded
 BOUND = 400 * MIB
 MANY = 65000  # vm.max_map_count is 65530
 HANGS = 60  # seconds; each takes a few
+SOON = 8  # seconds; a signal ends each within one, unless others have the CPU
 # Maps one page of a file again and again; its path is as long as is asked for.
 PROGRAM = r"""
 import ctypes, os, sys, time
@@ -38,8 +39,70 @@ while True:
     time.sleep(0.01)
 """
 
+# Says that jemalloc's extents fill 60 TiB: each leaf of its tree is one that is there.
+TREE = r"""
+import ctypes, os, sys, time
+libc = ctypes.CDLL(None, use_errno=True)
+libc.prctl(1, 9)  # PR_SET_PDEATHSIG
+libc.malloc.restype = libc.mmap.restype = ctypes.c_void_p
+libc.malloc.argtypes = [ctypes.c_size_t]
+libc.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t] + 3 * [ctypes.c_int] + [ctypes.c_long]
+big = libc.malloc(8 << 20) & ~4095
+mem = os.open("/proc/self/mem", os.O_RDONLY)
 
-class Mappings(hostile.TestCase):
+def words(at, count):
+    try:
+        return memoryview(os.pread(mem, 8 * count, at)).cast("Q")
+    except (OSError, OverflowError):
+        return ()
+
+def is_leaf(leaf):
+    entry = words(leaf + 8 * (big >> 12 & 0x3ffff), 1)
+    record = words((entry[0] & 0xffffffffffc0) + 8, 1) if entry and entry[0] else ()
+    return record and record[0] & ~4095 == big
+
+def find_root():
+    inside = False
+    for line in open("/proc/self/maps"):
+        fields = line.split()
+        start, end = (int(x, 16) for x in fields[0].split("-"))
+        inside = "jemalloc" in fields[5] if len(fields) > 5 else inside and fields[4] == "0"
+        if not inside or fields[1][:2] != "rw":
+            continue
+        for i, leaf in enumerate(words(start, (end - start) // 8)):
+            if leaf and leaf % 64 == 0 and leaf < 1 << 47 and is_leaf(leaf):
+                return start + 8 * i - 8 * (big >> 30), leaf
+    return None, None
+
+root, leaf = find_root()
+if not root:
+    print("no tree of two levels was found")
+    sys.exit(77)
+space = libc.mmap(None, 60 << 40, 3, 0x4022, -1, 0)
+if space is None or space == 2**64 - 1:
+    print("mmap:", os.strerror(ctypes.get_errno()))
+    sys.exit(77)
+for addr in range((space + (1 << 30) - 1) >> 30, (space + (60 << 40)) >> 30):
+    ctypes.c_uint64.from_address(root + 8 * addr).value = leaf
+print("ready", flush=True)
+time.sleep(600)
+"""
+
+
+def run_interrupted(after, *words):
+    """Sends one SIGINT; more would end the tool at once."""
+    return run_bounded(*words, timeout=HANGS,
+                       before=("timeout", "--foreground", "--preserve-status", "-s", "INT",
+                               "-k", "20", after))
+
+
+class TestCase(hostile.TestCase):
+    def assert_interrupted(self, result):
+        self.assertEqual(result.code, lib.INTERRUPTED, result)
+        self.assertLess(result.seconds, SOON, result)
+
+
+class Mappings(TestCase):
     def mapped(self, length):
         directory = os.path.realpath(self.directory())
         self.base = directory
@@ -79,8 +142,25 @@ class Mappings(hostile.TestCase):
                 self.assertEqual(self.run_in_bounds(*words).code, lib.OK)
         self.assert_untraced(process)
 
+    def test_interrupted(self):
+        process = self.mapped(160)
+        for words in (("leak", process.pid), ("frag", process.pid)):
+            with self.subTest(verb=words[0]):
+                self.assert_interrupted(run_interrupted("0.1", *words))
 
-class Files(hostile.TestCase):
+
+class Tree(TestCase):
+    def test_interrupted_in_a_large_tree(self):
+        """While leak takes its first look, and while frag counts."""
+        process = self.hostile("-c", TREE, program=sys.executable, PYTHONMALLOC="malloc",
+                               LD_PRELOAD=jemalloc_library(), MALLOC_CONF="prof:true")
+        for words in (("leak", process.pid), ("frag", process.pid)):
+            with self.subTest(verb=words[0]):
+                self.assert_interrupted(run_interrupted("0.5", *words))
+        self.assert_untraced(process)
+
+
+class Files(TestCase):
     def write_profile(self, mappings, path, lines=""):
         name = self.path("forged.heap")
         at = 0x7f0000000000
@@ -100,6 +180,10 @@ class Files(hostile.TestCase):
         for path in (lambda i: "/lib/one.so", lambda i: "/lib/%s.so" % ("one", "two")[i % 2]):
             result = self.report(self.write_profile(200000, path))
             self.assertEqual(result.code, lib.OK, result)
+
+    def test_interrupted_report(self):
+        name = self.write_profile(200000, lambda i: "/lib/%s.so" % ("one", "two")[i % 2])
+        self.assert_interrupted(run_interrupted("0.1", "report", name))
 
     def test_long_paths_in_a_profile(self):
         result = self.report(self.write_profile(5000, lambda i: "/%d%s" % (i % 2, 4000 * "p")))

@@ -1,7 +1,7 @@
 #include "jemalloc/extents/walk.h"
 #include "base/table.h"
 
-enum { PIECE_PAGES = 16, PIECE = PIECE_PAGES * MEMORY_PAGE };
+enum { READ_PAGES = 16, PIECE_PAGES = 512, PIECE = PIECE_PAGES * MEMORY_PAGE };
 
 static bool visit_leaf_entries(struct walk *walk, remote_addr addr, const unsigned char *bytes,
                                size_t count)
@@ -42,14 +42,14 @@ static bool visit_leaf_piece(struct walk *walk, remote_addr addr, remote_addr at
     const unsigned entry = walk->tree->shape->entry;
     const remote_addr first = at - at % MEMORY_PAGE;
     const size_t pages = (at + bytes - first + MEMORY_PAGE - 1) / MEMORY_PAGE;
-    unsigned char buf[PIECE];
+    unsigned char buf[READ_PAGES * MEMORY_PAGE];
     bool has[PIECE_PAGES + 1];
 
     residence_of(&walk->heap->residence, first, has, pages);
     choose_pages(walk, first, has, pages);
     for (size_t i = 0, to; i < pages; i = to) {
         remote_addr from = i ? first + i * MEMORY_PAGE : at, end;
-        for (to = i + 1; to < pages && has[to] == has[i];)
+        for (to = i + 1; to < pages && has[to] == has[i] && (!has[i] || to < i + READ_PAGES);)
             to++;
         end = to < pages ? first + to * MEMORY_PAGE : at + bytes;
         if (has[i] && memory_read(walk->heap->source->memory, from, buf, end - from) &&

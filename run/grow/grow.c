@@ -424,7 +424,8 @@ static fault_code look_last(struct grow *grow, struct fault *fault)
     struct attachment *attachment = growing->attachment;
     fault_code rc;
 
-    growing->limit = (struct deadline){.at = clock_now() + attachment->request.timeout_ns};
+    growing->limit = (struct deadline){.at = clock_now() + attachment->request.timeout_ns,
+                                       .interrupted = interrupt_again_flag()};
     rc = look_and_keep(grow, fault);
     if (rc == FAULT_NONE)
         rc = take_faults(grow, 0, fault);

@@ -37,7 +37,7 @@ void leak_free(struct leak *leak)
  * address of its data (5.3.0 tsd.c, tsd_prng_state_init), which the next thread has again, so that
  * all of them sample at the same byte, or none.
  */
-enum { STARTED_MOST = 2 };
+enum { STARTED_MOST = 2, MOMENT_NS = 500000000 };
 
 /* ---- what readout_act runs ---- */
 
@@ -185,17 +185,29 @@ static fault_code watch_all(struct leak *leak, struct attachment *attachment,
             looks_take(looks, attachment); /* no profile is newer, should the process end */
     }
     leak->sampling.reported_until = 0;
-    leak->ended_ns = clock_now();
+    leak->ended_ns = leak->waited_ns = clock_now();
     if (rc == FAULT_NONE)
         looks_take(looks, attachment);
     return rc;
 }
 
+/* One timeout bounds all that follows the waiting, and each part of it has a moment. */
+static uint64_t time_left(const struct leak *leak, uint64_t timeout)
+{
+    const uint64_t used = clock_now() - leak->waited_ns;
+
+    return used < timeout ? timeout - used + MOMENT_NS : MOMENT_NS;
+}
+
 static fault_code finish_faults(struct leak *leak, struct attachment *attachment,
                                 struct fault *fault)
 {
-    fault_code rc = leak->grows ? grow_finish(&leak->grow, fault) : FAULT_NONE;
+    const uint64_t timeout = attachment->request.timeout_ns;
+    fault_code rc;
 
+    attachment->request.timeout_ns = time_left(leak, timeout);
+    rc = leak->grows ? grow_finish(&leak->grow, fault) : FAULT_NONE;
+    attachment->request.timeout_ns = timeout;
     leak->silent |= leak->grow.lack.started > STARTED_MOST;
     attachment_rest(attachment);
     return rc;
@@ -261,17 +273,20 @@ static fault_code wait_without_sampling(struct leak *leak, struct attachment *at
     if (rc == FAULT_NONE)
         rc = wait_until(leak, attachment, RUN_SETTLING, clock_now() + leak->request.settle_ns,
                         fault);
+    leak->waited_ns = clock_now();
     return rc;
 }
 
 static fault_code take_second(struct leak *leak, struct attachment *attachment, struct fault *fault)
 {
+    const uint64_t timeout = attachment->request.timeout_ns;
     fault_code rc;
 
     last_profile_make_room(&leak->between.last, attachment);
+    attachment->request.timeout_ns = time_left(leak, timeout);
     rc = sampling_finish(attachment, &leak->sampling, &leak->after.capture, second_held, leak,
                          fault);
-
+    attachment->request.timeout_ns = timeout;
     if (rc == FAULT_NONE && !leak->sampling.owed)
         interrupt_patience(leak->request.impatient ? 0 : 2, NULL);
     return rc;

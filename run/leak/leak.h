@@ -54,6 +54,7 @@ struct leak {
     struct fault no_grow;     /* why not; FAULT_NONE: it was not asked for */
     struct fault ended;       /* the process has ended, or is another program: seen until then */
     uint64_t began, ended_ns; /* CLOCK_MONOTONIC: of the time that was watched */
+    uint64_t waited_ns;       /* the same or, if it settles, the end of that */
     bool interrupted;
 };
 

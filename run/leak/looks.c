@@ -1,6 +1,7 @@
 #include "run/leak/looks.h"
 #include "base/list.h"
 #include "profile/judged.h"
+#include "run/faults.h"
 #include "run/interrupt.h"
 
 #include <math.h>
@@ -13,16 +14,31 @@ enum {
     COST = 10,                /* looks take one part of so many of the time */
 };
 
+#define LOOK_MOST_NS ((uint64_t)5000000000) /* of a heap of some 40 GiB or more */
+
+/* A look leaves time for what comes after it. Returns the end of all of it. */
+static uint64_t take_look_time(struct deadline *deadline)
+{
+    const uint64_t until = deadline->at, now = clock_now(),
+                   half = until > now ? (until - now) / 2 : 0;
+
+    deadline->at = now + (half < LOOK_MOST_NS ? half : LOOK_MOST_NS);
+    return until;
+}
+
 void looks_open(struct looks *looks, struct attachment *attachment, bool samples)
 {
     const struct reader_source source = attachment_source(attachment, &attachment->deadline);
+    const uint64_t until = take_look_time(&attachment->deadline);
+    struct fault ignored;
 
     memset(looks, 0, sizeof *looks);
     table_init(&looks->table);
-    if (live_open(&looks->live, &source, samples, &looks->refused) != FAULT_NONE)
+    if (live_open(&looks->live, &source, samples, &ignored) != FAULT_NONE)
         looks->live = NULL;
     else
         looks->classes = live_classes(looks->live);
+    attachment->deadline.at = until;
 }
 
 static void free_look(struct look *look)
@@ -144,14 +160,28 @@ static uint64_t size_in_memory(const struct target *target)
     return target_status_usage(target, &usage) ? usage.rss + usage.swap : 0;
 }
 
+/* After one that is late, looks see the RSS alone. */
+static fault_code take_in_time(struct looks *looks, struct attachment *attachment)
+{
+    const uint64_t until = take_look_time(&attachment->deadline);
+    struct fault ignored;
+    fault_code rc = live_take(looks->live, &looks->newest, &ignored);
+
+    attachment->deadline.at = until;
+    if (rc != FAULT_TOO_LATE)
+        return rc;
+    live_close(looks->live);
+    looks->live = NULL;
+    return FAULT_NONE;
+}
+
 static void add_look(struct looks *looks, struct attachment *attachment, uint64_t began,
                      fault_code rc)
 {
     struct look look = {.at_ns = began, .rss = size_in_memory(&attachment->target)};
-    struct fault ignored;
 
     if (rc == FAULT_NONE && looks->live)
-        rc = live_take(looks->live, &looks->newest, &ignored);
+        rc = take_in_time(looks, attachment);
     looks->failed = rc == FAULT_NONE ? 0 : looks->failed + 1;
     if (rc == FAULT_NONE && looks->live && !keep_counts(looks, &look))
         rc = FAULT_INTERNAL;

@@ -30,8 +30,7 @@ struct look_object {
 };
 
 struct looks {
-    struct live *live;             /* NULL: the records cannot be read */
-    struct fault refused;          /* why not; FAULT_NONE: they were never tried */
+    struct live *live;             /* NULL: the records cannot be read, or not in time */
     const struct classes *classes; /* of the objects, with live */
     struct look list[LOOKS_MAX];
     size_t count;
@@ -46,7 +45,7 @@ struct looks {
     unsigned failed;                     /* looks, one after the other */
 };
 
-/* With samples, each sampled object is followed, too. Never fails: looks->refused says why not. */
+/* With samples, each sampled object is followed, too. Never fails. */
 void looks_open(struct looks *looks, struct attachment *attachment, bool samples);
 void looks_close(struct looks *looks);
 
