@@ -40,13 +40,14 @@ void run_open_last(struct injection *injection)
  * Returns the signals that wait for the thread because the call blocks them, and that it would
  * take otherwise.
  */
-static uint64_t waiting_signals(const struct injection *injection, struct proc_status *status)
+static uint64_t waiting_signals(const struct injection *injection)
 {
     const struct target *target = injection->env.target;
+    struct proc_status status;
 
-    if (thread_status(target->proc, target->pid, injection->session.tid, status))
+    if (thread_status(target->proc, target->pid, injection->session.tid, &status))
         return 0;
-    return status->sig_pending & status->sig_caught & status->sig_blocked & ~injection->mask;
+    return status.sig_pending & status.sig_caught & status.sig_blocked & ~injection->mask;
 }
 
 /*
@@ -57,7 +58,6 @@ static fault_code explain_wait(struct injection *injection, struct fault *fault)
 {
     const struct target *target = injection->env.target;
     struct thread thread = {.tid = injection->session.tid};
-    struct proc_status status;
     struct proc_syscall at;
     const char *name;
 
@@ -72,7 +72,7 @@ static fault_code explain_wait(struct injection *injection, struct fault *fault)
                              (int)thread.tid, name ? name : "the kernel");
         }
     }
-    if (injection->stage == STAGE_IN_CALL && waiting_signals(injection, &status))
+    if (injection->stage == STAGE_IN_CALL && waiting_signals(injection))
         return fault_set(fault, FAULT_CALL_HANGS, ETIMEDOUT, "call", "thread %d", (int)thread.tid);
     return fault_set(fault, FAULT_CALL_DEADLINE, ETIMEDOUT, "call", "thread %d", (int)thread.tid);
 }
