@@ -326,6 +326,24 @@ static void charge_stop(struct injection *injection, uint64_t cpu_ns)
     stops_charge(stops, stops_of(stops, session->tid), ns, work);
 }
 
+/*
+ * The last look before a stop: a thread may sleep in another call than a moment ago. Only one that
+ * begins it within the microseconds that follow is stopped in it.
+ */
+static bool bears_stop(struct injection *injection, const struct thread *thread)
+{
+    struct injection_summary *report = &injection->summary;
+    struct evidence sleeping = {.proof = PROOF_SYSCALL};
+    struct proc_syscall now;
+
+    if (candidates_bear_stop(thread, injection->env.target, &now, &sleeping.what))
+        return true;
+    report->rejected = sleeping;
+    report->rejected_tid = thread->tid;
+    injection->stop_ns = UINT64_MAX;
+    return false;
+}
+
 static enum attempt try_thread(struct injection *injection, const struct thread *thread,
                                struct fault *fault)
 {
@@ -335,9 +353,13 @@ static enum attempt try_thread(struct injection *injection, const struct thread 
     enum attempt result;
     fault_code rc;
 
-    injection->summary.attempts++;
     injection->judged = false;
     (void)priority_raise(&injection->priority, thread->tid);
+    if (!bears_stop(injection, thread)) {
+        priority_restore(&injection->priority);
+        return ATTEMPT_UNSAFE;
+    }
+    injection->summary.attempts++;
     rc = session_seize(session, env->target, thread->tid, env->gate, fault);
     if (rc == FAULT_NONE)
         rc = session_interrupt(session, fault);
