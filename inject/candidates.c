@@ -176,8 +176,9 @@ enum proof candidates_bounds(struct candidates *candidates, struct ranked *ranke
 }
 
 /*
- * The system call can be hidden from a tool that may stop the thread: its file belongs to the
- * target's user. Then where it waits in the kernel shows at least a supervisor.
+ * A supervisor by seccomp's user notification is notified again of any call, so also of one that
+ * only waits. It is known by where the thread waits in the kernel, also if the system call is hidden
+ * from a tool that may stop the thread: its file belongs to the target's user.
  */
 bool candidates_bear_stop(const struct thread *thread, const struct target *target,
                           struct proc_syscall *now, const char **in)
@@ -187,9 +188,12 @@ bool candidates_bear_stop(const struct thread *thread, const struct target *targ
 
     *in = "another one";
     if (thread_read_syscall(thread, target, now)) {
+        if (!now->asleep)
+            return true;
         if (syscall_name(now->nr))
             *in = syscall_name(now->nr);
-        return !now->asleep || now->nr < 0 || arch_is_repeatable(now->nr);
+        if (now->nr >= 0 && !arch_is_repeatable(now->nr))
+            return false;
     }
     return !thread_wchan(target->proc, target->pid, thread->tid, where, sizeof where) ||
            strncmp(where, notification, sizeof notification - 1) != 0;

@@ -57,6 +57,8 @@ int main(void)
     CHECK(requests("running\n", "0") > 0);
     CHECK(requests(AT("0"), "pipe_read") > 0);
     CHECK(requests(AT("1"), "pipe_write") == 0);
+    /* A supervisor would be notified of it again. */
+    CHECK(requests(AT("0"), "seccomp_do_user_notification.isra.0") == 0);
     procfs_close(&proc);
     tree_remove(&tree);
     return check_result();
