@@ -137,7 +137,7 @@ static const struct fault_row rows[] = {
      "%W waits in a signal handler: the program seems to stop its threads by signals, and a call "
      "might wait for a lock whose owner is stopped, while the program waits for the call",
      "if it stops them rarely (a crash report, a thread dump), try again later; the target was not "
-     "touched"},
+     "changed"},
     {FAULT_OCCUPIED, "occupied", EXIT_NO_SAFE_POINT,
      "a thread keeps the address space of the process locked, as long mmap, munmap and madvise "
      "calls "

@@ -5,7 +5,6 @@
 #include "inject/faults.h"
 #include "inject/occupied.h"
 #include "inject/outside.h"
-#include "inject/stoppers.h"
 #include "inject/syscalls.h"
 #include "inject/unprovable.h"
 #include "inject/unwind.h"
@@ -445,12 +444,7 @@ fault_code acquire_thread(struct injection *injection, struct fault *fault)
     if (!injection->stops)
         return fault_set(fault, FAULT_INTERNAL, ENOMEM, "find a safe point", "its stops");
     prctl(PR_SET_TIMERSLACK, 1); /* the pauses are shorter than the default timer slack of 50 us */
-    /* A known collector stops its threads in the same way: see inject/collectors.h. */
-    rc = injection->looks || injection->env.plan->collector.name
-             ? FAULT_NONE
-             : stoppers_refuse(&injection->env, fault);
-    if (rc == FAULT_NONE)
-        rc = heed_occupant(&search, fault);
+    rc = heed_occupant(&search, fault);
     if (rc == FAULT_NONE)
         rc = await_candidates(&search, fault);
     if (rc == FAULT_NONE)

@@ -3,6 +3,7 @@
 #include "inject/bounds.h"
 #include "inject/faults.h"
 #include "inject/resume.h"
+#include "inject/stoppers.h"
 #include "inject/unwind.h"
 
 #include <errno.h>
@@ -344,23 +345,12 @@ static bool bears_stop(struct injection *injection, const struct thread *thread)
     return false;
 }
 
-static enum attempt try_thread(struct injection *injection, const struct thread *thread,
-                               struct fault *fault)
+static fault_code stop_thread(struct injection *injection, pid_t tid, struct fault *fault)
 {
     const struct injection_env *env = &injection->env;
     struct session *session = &injection->session;
-    uint64_t cpu_ns = own_cpu_ns();
-    enum attempt result;
-    fault_code rc;
+    fault_code rc = session_seize(session, env->target, tid, env->gate, fault);
 
-    injection->judged = false;
-    (void)priority_raise(&injection->priority, thread->tid);
-    if (!bears_stop(injection, thread)) {
-        priority_restore(&injection->priority);
-        return ATTEMPT_UNSAFE;
-    }
-    injection->summary.attempts++;
-    rc = session_seize(session, env->target, thread->tid, env->gate, fault);
     if (rc == FAULT_NONE)
         rc = session_interrupt(session, fault);
     if (rc == FAULT_NONE)
@@ -370,6 +360,30 @@ static enum attempt try_thread(struct injection *injection, const struct thread 
     else if (rc == FAULT_NO_STOP)
         rc = late_stop(injection, fault);
     injection->stop_ns = rc == FAULT_NONE ? clock_now() - session->stopped_at : UINT64_MAX;
+    return rc;
+}
+
+static enum attempt try_thread(struct injection *injection, const struct thread *thread,
+                               struct fault *fault)
+{
+    const struct injection_env *env = &injection->env;
+    uint64_t cpu_ns;
+    enum attempt result;
+    fault_code rc;
+
+    injection->judged = false;
+    /* A known collector stops its threads in the same way: see inject/collectors.h. */
+    if (!injection->looks && !env->plan->collector.name &&
+        stoppers_refuse(env, &injection->stops->watched_at, fault) != FAULT_NONE)
+        return ATTEMPT_FAULT;
+    (void)priority_raise(&injection->priority, thread->tid);
+    if (!bears_stop(injection, thread)) {
+        priority_restore(&injection->priority);
+        return ATTEMPT_UNSAFE;
+    }
+    injection->summary.attempts++;
+    cpu_ns = own_cpu_ns();
+    rc = stop_thread(injection, thread->tid, fault);
     env->memory->stopped_tid = thread->tid;
     result = rc == FAULT_NONE ? judge_thread(injection, fault)
                               : lost_thread(injection, thread, rc, fault);
@@ -380,7 +394,7 @@ static enum attempt try_thread(struct injection *injection, const struct thread 
         env->memory->stopped_tid = 0;
         return result;
     }
-    injection->stopped_at = session->stopped_at;
+    injection->stopped_at = injection->session.stopped_at;
     injection->summary.tid = thread->tid;
     memcpy(injection->summary.comm, thread->comm, sizeof injection->summary.comm);
     return ATTEMPT_SAFE;

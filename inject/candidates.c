@@ -177,7 +177,7 @@ enum proof candidates_bounds(struct candidates *candidates, struct ranked *ranke
 
 /*
  * A supervisor by seccomp's user notification is notified again of any call, so also of one that
- * only waits. It is known by where the thread waits in the kernel, also if the system call is hidden
+ * only waits. Where the thread waits in the kernel shows that, also if the system call is hidden
  * from a tool that may stop the thread: its file belongs to the target's user.
  */
 bool candidates_bear_stop(const struct thread *thread, const struct target *target,

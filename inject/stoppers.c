@@ -12,6 +12,7 @@ enum {
     LOOKS_NS = 50000000, /* for which the threads are watched, without a signal on its way */
     LOOKS_MOST_NS = 1000000000,
     PAUSE_NS = 1000000,
+    WATCHED_NS = 1000000000, /* for which a watch holds good, but for one look before each stop */
     THREADS_LOOKED_AT = 256,
     HANDLER_WORDS =
         1024 /* from the stack pointer of a thread that waits in a handler to its frame */
@@ -77,26 +78,48 @@ static pid_t find_waiting(const struct injection_env *env, uint64_t signals, boo
     return found;
 }
 
-fault_code stoppers_refuse(const struct injection_env *env, struct fault *fault)
+/* The watch goes on while a signal is on its way, which ends at the latest after a second. */
+static fault_code watch(const struct injection_env *env, uint64_t signals, uint64_t length,
+                        struct fault *fault)
 {
     const struct timespec pause = {0, PAUSE_NS};
     const uint64_t begun = clock_now();
-    uint64_t signals, now = begun, until = begun + LOOKS_NS;
-    struct proc_status status;
+    uint64_t now = begun, until = begun + length;
     bool pending;
+
+    for (;; now = clock_now()) {
+        pid_t tid = find_waiting(env, signals, &pending);
+        if (tid)
+            return fault_set(fault, FAULT_STOPS_THREADS, 0, "choose a thread", "thread %d",
+                             (int)tid);
+        if (pending && length)
+            until = now + length;
+        if (now >= until || now - begun >= LOOKS_MOST_NS)
+            return FAULT_NONE;
+        if (deadline_interrupted(env->deadline))
+            return fault_set(fault, FAULT_INTERRUPTED, EINTR, "choose a thread", "%d",
+                             env->target->pid);
+        if (deadline_passed(env->deadline))
+            return fault_set(fault, FAULT_NO_SAFE_POINT, ETIMEDOUT, "choose a thread",
+                             "its threads were watched until then");
+        nanosleep(&pause, NULL);
+    }
+}
+
+fault_code stoppers_refuse(const struct injection_env *env, uint64_t *watched_at,
+                           struct fault *fault)
+{
+    bool fresh = *watched_at && clock_now() - *watched_at < WATCHED_NS;
+    struct proc_status status;
+    uint64_t signals;
+    fault_code rc;
 
     /* The handlers are those of now: it may have installed more since it was opened. */
     if (process_status(env->target->proc, target_via(env->target), &status))
         return FAULT_NONE;
     signals = stoppers_signals(status.sig_caught);
-    for (; signals && now < until && now - begun < LOOKS_MOST_NS; now = clock_now()) {
-        pid_t tid = find_waiting(env, signals, &pending);
-        if (tid)
-            return fault_set(fault, FAULT_STOPS_THREADS, 0, "choose a thread", "thread %d",
-                             (int)tid);
-        if (pending)
-            until = clock_now() + LOOKS_NS;
-        nanosleep(&pause, NULL);
-    }
-    return FAULT_NONE;
+    rc = signals ? watch(env, signals, fresh ? 0 : LOOKS_NS, fault) : FAULT_NONE;
+    if (rc == FAULT_NONE && !fresh)
+        *watched_at = clock_now();
+    return rc;
 }

@@ -18,7 +18,10 @@
 uint64_t stoppers_signals(uint64_t caught);
 
 /*
- * Watches the threads for 50 ms if the process handles such a signal; stops none.
- * FAULT_STOPS_THREADS: one waits in the handler.
+ * Looks before a stop whether a thread waits in the handler of such a signal: FAULT_STOPS_THREADS.
+ * Stops none. If the last watch was more than a second ago (*watched_at, CLOCK_MONOTONIC ns; 0:
+ * never), it watches the threads for 50 ms. FAULT_INTERRUPTED and FAULT_NO_SAFE_POINT: meanwhile
+ * the operator, or the deadline, has ended the search.
  */
-fault_code stoppers_refuse(const struct injection_env *env, struct fault *fault);
+fault_code stoppers_refuse(const struct injection_env *env, uint64_t *watched_at,
+                           struct fault *fault);

@@ -42,6 +42,7 @@ struct stops {
     uint64_t credit_at; /* when credit_ns was true; 0: never */
     /* When no thread waited for the lock of the address space (inject/occupied.h); 0: never. */
     uint64_t unoccupied_at;
+    uint64_t watched_at; /* the end of the last watch by inject/stoppers.h; 0: never */
 };
 
 /* Returns the record of a thread; the record of another one may be lost for it. */

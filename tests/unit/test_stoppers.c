@@ -15,6 +15,9 @@
 static struct own own;
 static struct plan plan;
 static struct injection_env env;
+static volatile sig_atomic_t interrupted;
+static struct deadline deadline = {.at = UINT64_MAX, .interrupted = &interrupted};
+static uint64_t watched_at;
 static atomic_bool in_handler, ended;
 static pthread_t other;
 
@@ -75,20 +78,44 @@ static void test_signals_of_threads(void)
     CHECK(stoppers_signals(~0ull) == 0 && stoppers_signals(~BIT(SIGUSR2)) == 0);
 }
 
+/* With a watch. */
+static fault_code refuse(struct fault *fault)
+{
+    watched_at = 0;
+    return stoppers_refuse(&env, &watched_at, fault);
+}
+
 static void test_in_handler(void)
 {
     struct fault fault = {0};
+    uint64_t before;
 
     if (!start_other(wait_for_stop))
         return;
-    CHECK(stoppers_refuse(&env, NULL) == FAULT_NONE);
+    CHECK(refuse(NULL) == FAULT_NONE && watched_at);
+    before = watched_at;
+    CHECK(stoppers_refuse(&env, &watched_at, NULL) == FAULT_NONE && watched_at == before);
     pthread_kill(other, SIGUSR1);
     while (!atomic_load(&in_handler))
         continue;
-    CHECK(stoppers_refuse(&env, &fault) == FAULT_STOPS_THREADS);
+    CHECK(refuse(&fault) == FAULT_STOPS_THREADS);
     CHECK(strncmp(fault.what, "thread ", 7) == 0);
+    watched_at = clock_now(); /* one look is enough */
+    CHECK(stoppers_refuse(&env, &watched_at, NULL) == FAULT_STOPS_THREADS);
     end_other();
-    CHECK(stoppers_refuse(&env, NULL) == FAULT_NONE);
+    CHECK(refuse(NULL) == FAULT_NONE);
+}
+
+static void test_ended_early(void)
+{
+    struct fault fault = {0};
+
+    interrupted = 1;
+    CHECK(refuse(&fault) == FAULT_INTERRUPTED && !watched_at);
+    interrupted = 0;
+    deadline.at = 1;
+    CHECK(refuse(&fault) == FAULT_NO_SAFE_POINT && !watched_at);
+    deadline.at = UINT64_MAX;
 }
 
 /* One that leaves the signal to others is in no handler. */
@@ -96,7 +123,7 @@ static void test_blocked(void)
 {
     if (!start_other(block_and_wait))
         return;
-    CHECK(stoppers_refuse(&env, NULL) == FAULT_NONE);
+    CHECK(refuse(NULL) == FAULT_NONE);
     end_other();
 }
 
@@ -117,7 +144,9 @@ int main(void)
     test_signals_of_threads();
     if (CHECK(own_open(&own))) {
         note_own_restorer();
-        env = (struct injection_env){.target = &own.target, .memory = &own.memory, .plan = &plan};
+        env = (struct injection_env){
+            .target = &own.target, .memory = &own.memory, .plan = &plan, .deadline = &deadline};
+        test_ended_early();
         test_blocked(); /* first: later threads reuse a stack with the remains of a handler's frame
                          */
         test_in_handler();
