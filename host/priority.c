@@ -11,7 +11,10 @@
 
 enum { NICE_LOWEST = -20, QUOTA_PART = 10 /* a tenth of a CPU */ };
 
-/* Returns the priority of a real-time thread; 0: it is none, or has ended. */
+/*
+ * Returns the priority of a real-time thread; 0: it is none, or has ended. SCHED_DEADLINE, which
+ * has no priorities, is above them all.
+ */
 static int realtime_of(pid_t tid)
 {
     int policy = sched_getscheduler(tid);
@@ -20,6 +23,8 @@ static int realtime_of(pid_t tid)
     if (policy < 0)
         return 0;
     policy &= ~SCHED_RESET_ON_FORK;
+    if (policy == SCHED_DEADLINE)
+        return sched_get_priority_max(SCHED_FIFO);
     if ((policy != SCHED_FIFO && policy != SCHED_RR) || sched_getparam(tid, &param))
         return 0;
     return param.sched_priority;
@@ -51,8 +56,9 @@ void priority_restore(struct priority *priority)
 {
     const struct sched_param ordinary = {.sched_priority = 0};
 
-    if (priority->raised)
-        (void)sched_setscheduler(0, priority->policy, &ordinary);
+    /* Without CAP_SYS_NICE, that flag stays (kernel/sched/syscalls.c, __sched_setscheduler). */
+    if (priority->raised && sched_setscheduler(0, priority->policy, &ordinary))
+        (void)sched_setscheduler(0, priority->policy | SCHED_RESET_ON_FORK, &ordinary);
     if (priority->nicest)
         (void)setpriority(PRIO_PROCESS, 0, priority->nice);
     *priority = (struct priority){.raised = false};
