@@ -40,7 +40,8 @@ static int nice_of(pid_t tid)
 
 bool priority_raise(struct priority *priority, pid_t tid)
 {
-    struct sched_param param = {.sched_priority = realtime_of(tid)};
+    const int its = realtime_of(tid);
+    struct sched_param param = {.sched_priority = its};
 
     *priority = (struct priority){.policy = sched_getscheduler(0), .nice = nice_of(0)};
     if (realtime_of(0))
@@ -49,7 +50,7 @@ bool priority_raise(struct priority *priority, pid_t tid)
         param.sched_priority++;
     priority->raised = sched_setscheduler(0, SCHED_FIFO | SCHED_RESET_ON_FORK, &param) == 0;
     priority->nicest = !priority->raised && setpriority(PRIO_PROCESS, 0, NICE_LOWEST) == 0;
-    return priority->raised || priority->nicest;
+    return priority->raised || its == 0;
 }
 
 void priority_restore(struct priority *priority)
@@ -121,13 +122,15 @@ static bool groups_starve(const struct procfs *proc, char *why, size_t size)
 bool priority_suffices(const struct procfs *proc, pid_t pid, char *why, size_t size)
 {
     struct priority tried;
-    bool first = priority_raise(&tried, pid) && !tried.nicest;
+    const bool outranked = !priority_raise(&tried, pid), first = realtime_of(0) > 0;
     int policy = sched_getscheduler(0) & ~SCHED_RESET_ON_FORK, own = nice_of(0), its = nice_of(pid);
 
     priority_restore(&tried);
     if (first)
         return true;
-    if (policy == SCHED_IDLE)
+    if (outranked)
+        snprintf(why, size, "no real-time priority, which the process has");
+    else if (policy == SCHED_IDLE)
         snprintf(why, size, "SCHED_IDLE");
     else if (own > 0)
         snprintf(why, size, "nice value %d", own);

@@ -327,22 +327,15 @@ static void charge_stop(struct injection *injection, uint64_t cpu_ns)
     stops_charge(stops, stops_of(stops, session->tid), ns, work);
 }
 
-/*
- * The last look before a stop: a thread may sleep in another call than a moment ago. Only one that
- * begins it within the microseconds that follow is stopped in it.
- */
-static bool bears_stop(struct injection *injection, const struct thread *thread)
+/* Does not stop a thread, for that reason. */
+static enum attempt leave_unstopped(struct injection *injection, pid_t tid,
+                                    struct evidence evidence)
 {
-    struct injection_summary *report = &injection->summary;
-    struct evidence sleeping = {.proof = PROOF_SYSCALL};
-    struct proc_syscall now;
-
-    if (candidates_bear_stop(thread, injection->env.target, &now, &sleeping.what))
-        return true;
-    report->rejected = sleeping;
-    report->rejected_tid = thread->tid;
+    priority_restore(&injection->priority);
+    injection->summary.rejected = evidence;
+    injection->summary.rejected_tid = tid;
     injection->stop_ns = UINT64_MAX;
-    return false;
+    return ATTEMPT_UNSAFE;
 }
 
 static fault_code stop_thread(struct injection *injection, pid_t tid, struct fault *fault)
@@ -367,6 +360,8 @@ static enum attempt try_thread(struct injection *injection, const struct thread 
                                struct fault *fault)
 {
     const struct injection_env *env = &injection->env;
+    struct evidence asleep = {.proof = PROOF_SYSCALL};
+    struct proc_syscall now;
     uint64_t cpu_ns;
     enum attempt result;
     fault_code rc;
@@ -376,11 +371,11 @@ static enum attempt try_thread(struct injection *injection, const struct thread 
     if (!injection->looks && !env->plan->collector.name &&
         stoppers_refuse(env, &injection->stops->watched_at, fault) != FAULT_NONE)
         return ATTEMPT_FAULT;
-    (void)priority_raise(&injection->priority, thread->tid);
-    if (!bears_stop(injection, thread)) {
-        priority_restore(&injection->priority);
-        return ATTEMPT_UNSAFE;
-    }
+    if (!priority_raise(&injection->priority, thread->tid)) /* those like it get the CPU first */
+        return leave_unstopped(injection, thread->tid, (struct evidence){.proof = PROOF_REALTIME});
+    /* It may have begun another call since the last look; microseconds remain in which it can. */
+    if (!candidates_bear_stop(thread, env->target, &now, &asleep.what))
+        return leave_unstopped(injection, thread->tid, asleep);
     injection->summary.attempts++;
     cpu_ns = own_cpu_ns();
     rc = stop_thread(injection, thread->tid, fault);

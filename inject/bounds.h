@@ -19,7 +19,7 @@ enum proof bounds_of_status(const struct proc_status *status);
 enum proof bounds_of_stopped(struct injection *injection);
 
 /*
- * True if it is a result of one of the functions above. It stays valid as long
+ * True if it is a result of one of the functions above, or PROOF_REALTIME. It stays valid as long
  * as the thread does nothing new.
  */
 bool bounds_hold(enum proof proof);

@@ -368,6 +368,7 @@ const char *proof_text(enum proof proof)
             "has syscall user dispatch on, which turns any injected system call into a SIGSYS",
         [PROOF_MAY_DISPATCH] = ("may have syscall user dispatch on (it handles SIGSYS), which "
                                 "kernels before 6.4 do not show"),
+        [PROOF_REALTIME] = "has real-time priority, and jeattach may not (CAP_SYS_NICE)",
         [PROOF_FILTERED] = "has a seccomp filter that other threads lack",
         [PROOF_SYSCALL] = "sleeps in a system call that a stop might cut short or repeat:",
     };

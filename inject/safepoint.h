@@ -38,6 +38,7 @@ enum proof {
     PROOF_SHADOW_STACK, /* x86 CET */
     PROOF_DISPATCH,     /* syscall user dispatch is on */
     PROOF_MAY_DISPATCH, /* it may be on, and the kernel does not report it */
+    PROOF_REALTIME,     /* it is a real-time thread, and the tool may have no such priority */
     PROOF_FILTERED,     /* it has more seccomp filters than others of its process */
 };
 

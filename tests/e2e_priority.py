@@ -103,6 +103,26 @@ class Priority(hostile.TestCase):
                                      tool="setpriv"))
         self.assert_unharmed(victim)
 
+    def test_realtime_process(self):
+        """Nor does it stop a real-time thread: others like it would get the CPU first."""
+        if not shutil.which("setpriv"):
+            self.skipTest("setpriv is not installed")
+        victim = self.victim(ms=20, arguments=("--threads", "1"))
+        other = next(tid for tid in lib.threads(victim.pid) if tid != victim.pid)
+        fifo, ordinary = os.sched_param(50), os.sched_param(0)
+        os.sched_setscheduler(victim.pid, os.SCHED_FIFO, fifo)
+        self.refused(victim, "no real-time priority, which the process has")
+        self.refused(victim, "no real-time priority", words=("stats", "--call"))
+        os.sched_setscheduler(victim.pid, os.SCHED_OTHER, ordinary)
+        os.sched_setscheduler(other, os.SCHED_FIFO, fifo)
+        call = [*WITHOUT_RIGHT[1:], lib.TOOL, "on", "--call", victim.pid]
+        result = lib.run_tool(*call, "--thread", other, tool="setpriv")
+        self.assert_failed(result, lib.NO_SAFE_MOMENT,
+                           "thread %d has real-time priority, and jeattach may not" % other)
+        self.assert_ran(lib.run_tool(*call, tool="setpriv"))
+        self.assert_ran(lib.run_tool(*call[len(WITHOUT_RIGHT):], "--thread", other))
+        self.assert_unharmed(victim)
+
     @contextlib.contextmanager
     def group(self, **settings):
         """A cgroup v1 of the cpu controller."""
