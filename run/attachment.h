@@ -68,6 +68,7 @@ struct attachment {
     struct hooks_consent hooks;    /* request.force_hooks, and what ran because of it */
     bool planned;                  /* plan is made: calls are possible */
     bool reads;                    /* profiles are read from memory (run/readout.h) */
+    bool owes;                     /* calls only give back what calls have changed */
     bool switches;                 /* prof.active is reached through memory (readout_act) */
     bool reader_opened;
     struct reader reader; /* if reader_opened */

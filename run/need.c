@@ -12,8 +12,10 @@
  * most for any call in a process of one thread, also if it has forked, so that each page that is
  * written is copied, or has called mlockall(MCL_FUTURE), so that each page that is mapped is
  * charged. The first call of mallctl counts each arena that threads have used: 41 KiB for each.
+ * One that gives back what the run has changed is not the first, and writes a value: to refuse it
+ * would leave the target changed.
  */
-enum { NEED_CALL = 2 << 20, NEED_THREAD = 64 << 10, NEED_THREADS_MAX = 512 };
+enum { NEED_CALL = 2 << 20, NEED_OWED = 1 << 20, NEED_THREAD = 64 << 10, NEED_THREADS_MAX = 512 };
 
 static fault_code refuse_need(const struct headroom *headroom, uint64_t wanted, uint64_t swapped,
                               struct fault *fault)
@@ -52,16 +54,18 @@ fault_code need_check(struct attachment *attachment, struct fault *fault)
     const pid_t pid = target_via(&attachment->target);
     struct headroom headroom;
     struct proc_stat stat;
-    uint64_t threads = NEED_THREADS_MAX, swapped, wanted;
+    uint64_t threads = NEED_THREADS_MAX, swapped = 0, wanted = NEED_OWED;
 
-    if (need_check_cpu(attachment, fault) != FAULT_NONE)
+    if (!attachment->owes && need_check_cpu(attachment, fault) != FAULT_NONE)
         return fault->code;
     if (!headroom_read(&attachment->proc, pid, &headroom))
         return FAULT_NONE;
     if (process_stat(&attachment->proc, pid, &stat) == 0 && stat.threads < threads)
         threads = stat.threads;
-    swapped = swapped_bytes(attachment);
-    wanted = NEED_CALL + NEED_THREAD * threads + swapped;
+    if (!attachment->owes) {
+        swapped = swapped_bytes(attachment);
+        wanted = NEED_CALL + NEED_THREAD * threads + swapped;
+    }
     return headroom.bytes >= wanted ? FAULT_NONE : refuse_need(&headroom, wanted, swapped, fault);
 }
 

@@ -12,7 +12,8 @@ fault_code need_check_cpu(const struct attachment *attachment, struct fault *fau
 
 /*
  * Checks that, and that every memory limit of the target leaves enough for a call, and for the
- * pages that come back from swap in it. FAULT_NO_HEADROOM if one leaves less.
+ * pages that come back from swap in it. FAULT_NO_HEADROOM if one leaves less. With
+ * attachment->owes 1 MiB is enough.
  */
 fault_code need_check(struct attachment *attachment, struct fault *fault);
 

@@ -526,6 +526,7 @@ static fault_code give_back(struct attachment *attachment, struct sampling *samp
                                             .active = prof_is_active(&sampling->former),
                                             .more = !sampling->owed}};
 
+    attachment->owes = attachment->calls > 0; /* until it is closed */
     return try_until(&reach, clock_now() + (uint64_t)GIVE_UP_S * SECOND_NS, fault);
 }
 

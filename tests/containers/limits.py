@@ -5,6 +5,7 @@ kernel's OOM killer on, each verb works or is refused; the target is never kille
 """
 
 import contextlib
+import json
 import os
 import re
 import shutil
@@ -239,6 +240,24 @@ class Limits(lib.TestCase):
         victim = self.victim("nanosleep", ms=20)
         return self.process([lib.TOOL, *words, str(victim.pid)], stderr=subprocess.PIPE,
                             stdout=subprocess.DEVNULL, text=True)
+
+    def test_less_at_the_end(self):
+        """What a run has switched on by a call, it switches off where a new call is refused."""
+        group, victim = self.at_limit(WORKS // PAGE, lambda group, victim, left: group.squeeze(left))
+        active = lambda: json.loads(lib.run_tool("status", "--json", victim.pid).text)[
+            "prof.active"]
+        record = self.process([lib.TOOL, "record", "--call", "-d", "2s", "--timeout", "1s", "-o",
+                               os.path.join(self.directory(), "x"), str(victim.pid)],
+                              stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True)
+        self.assertTrue(lib.wait_until(lambda: active() or record.poll() is not None))
+        group.squeeze((5 << 18) + 63 * PAGE * os.cpu_count())
+        err = record.communicate(timeout=lib.TOOL_TIMEOUT)[1]
+        self.assertEqual(record.returncode, lib.NO_SAFE_MOMENT, err)
+        self.assertIn("its memory limit is reached", err)
+        self.assertFalse(active(), err)
+        self.assertEqual(group.number("memory.oom_control", "oom_kill"), 0, err)
+        group.write("memory.limit_in_bytes", -1)
+        self.assert_unharmed(victim, slow=True)
 
     def test_whom_the_kernel_kills(self):
         """At a limit that the tool and its target share, the tool; but not watch, which waits for
