@@ -405,12 +405,13 @@ static void note_restorer(struct plan *plan, const struct module *module, const 
 
 /* Before glibc 2.34 libpthread and librt define some of them as well. */
 static void note_interposed(struct plan *plan, const struct module *module,
-                            const struct image *image)
+                            const struct module *libc, const struct image *image)
 {
+    const char *name = module_name(module);
     struct symbol function;
 
-    if (is_loader(module) || strncmp(module_name(module), "librt", 5) == 0 ||
-        defines_function(image, module, "__errno_location", &function))
+    if (module == libc || is_loader(module) || strncmp(name, "librt", 5) == 0 ||
+        strncmp(name, "libpthread", 10) == 0)
         return;
     for (size_t i = 0; i < ARRAY_LEN(interposable) && !plan->interposed.name; i++)
         if (defines_function(image, module, interposable[i], &function))
@@ -418,14 +419,15 @@ static void note_interposed(struct plan *plan, const struct module *module,
 }
 
 static fault_code learn_module(struct plan *plan, const struct module *module,
-                               struct memory *memory, struct fault *fault)
+                               const struct module *libc, struct memory *memory,
+                               struct fault *fault)
 {
     struct image image;
 
     if (!opens_code(module, memory, &image))
         return FAULT_NONE;
     note_restorer(plan, module, &image, memory);
-    note_interposed(plan, module, &image);
+    note_interposed(plan, module, libc, &image);
     return forbid_names(plan, module, &image, fault);
 }
 
@@ -474,7 +476,7 @@ static fault_code plan_dynamic(struct plan *plan, const struct modules *modules,
     find_gadgets(plan, libc, &image, memory);
     rc = forbid_before_malloc(plan, libc, &image, fault);
     for (size_t i = 0; i < modules->count && rc == FAULT_NONE; i++) {
-        rc = learn_module(plan, &modules->list[i], memory, fault);
+        rc = learn_module(plan, &modules->list[i], libc, memory, fault);
         if (rc == FAULT_NONE)
             rc = forbid_whole(plan, &modules->list[i], libc, fault);
     }
