@@ -486,8 +486,10 @@ fault_code job_describe(const struct job *job, const char *const *calls, struct 
     const struct injection_env env = attachment_env(attachment);
     char comm[32];
     struct preview preview;
-    fault_code rc = acquire_preview(&env, &preview, fault);
+    fault_code rc = hooks_judge_interposed(&env, &attachment->hooks, fault);
 
+    if (rc == FAULT_NONE)
+        rc = acquire_preview(&env, &preview, fault);
     if (rc != FAULT_NONE)
         return rc;
     job_print_head(job);

@@ -311,10 +311,10 @@ static fault_code stop_and_activate(const struct injection_env *env,
     struct injection injection;
     fault_code rc, ended;
 
-    if (pending->asks)
-        rc = injection_begin(&injection, env, fault);
-    else
+    if (!pending->asks)
         rc = injection_stop(&injection, env, fault);
+    else if ((rc = hooks_judge_interposed(env, visit->options->consent, fault)) == FAULT_NONE)
+        rc = injection_begin(&injection, env, fault);
     if (rc != FAULT_NONE)
         return rc;
     rc = activate_stopped(&injection, visit, pending, fault);

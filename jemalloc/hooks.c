@@ -66,6 +66,18 @@ fault_code hooks_judge(const struct modules *modules, const struct plan *plan, c
     return FAULT_NONE;
 }
 
+fault_code hooks_judge_interposed(const struct injection_env *env, struct hooks_consent *consent,
+                                  struct fault *fault)
+{
+    const struct interposed *interposed = &env->plan->interposed;
+    char owner[64];
+
+    if (!interposed->name)
+        return FAULT_NONE;
+    snprintf(owner, sizeof owner, "%s, which jemalloc calls, is a function", interposed->name);
+    return hooks_judge(env->modules, env->plan, owner, interposed->function, consent, fault);
+}
+
 /* Judges each function; a set that cannot be read is not jemalloc's own. */
 static fault_code judge_arena(struct hooks_search *search, unsigned arena, const remote_addr *value,
                               struct fault *fault)

@@ -49,3 +49,10 @@ fault_code hooks_check(struct injection *injection, const struct instance *insta
 /* Judges one known function: sets FAULT_HOOKS, or notes the function in consent. */
 fault_code hooks_judge(const struct modules *modules, const struct plan *plan, const char *owner,
                        remote_addr function, struct hooks_consent *consent, struct fault *fault);
+
+/*
+ * Before any call: a preloaded library may wrap what jemalloc calls of the C library, and take a
+ * lock there. Judges such a function as hooks_judge does.
+ */
+fault_code hooks_judge_interposed(const struct injection_env *env, struct hooks_consent *consent,
+                                  struct fault *fault);

@@ -163,19 +163,6 @@ static fault_code find_allocator(struct attachment *attachment, bool every, stru
     return unless_refused(attachment, rc, fault);
 }
 
-/* A preloaded library may wrap what jemalloc calls of the C library, and take a lock there. */
-static fault_code judge_interposed(struct attachment *attachment, struct fault *fault)
-{
-    const struct interposed *interposed = &attachment->plan.interposed;
-    char owner[64];
-
-    if (!interposed->name)
-        return FAULT_NONE;
-    snprintf(owner, sizeof owner, "%s, which jemalloc calls, is a function", interposed->name);
-    return hooks_judge(&attachment->modules, &attachment->plan, owner, interposed->function,
-                       &attachment->hooks, fault);
-}
-
 static fault_code make_plan(struct attachment *attachment, struct fault *fault)
 {
     fault_code rc = plan_make(&attachment->plan, &attachment->modules, &attachment->target,
@@ -189,8 +176,6 @@ static fault_code make_plan(struct attachment *attachment, struct fault *fault)
             rc = code_forbid(&attachment->instances.list[i], &attachment->plan, &attachment->target,
                              &attachment->memory, fault);
     plan_seal(&attachment->plan);
-    if (rc == FAULT_NONE)
-        rc = judge_interposed(attachment, fault);
     attachment->planned = rc == FAULT_NONE;
     return unless_refused(attachment, rc, fault);
 }
@@ -399,6 +384,8 @@ static fault_code begin_hold(struct attachment *attachment, struct fault *fault)
         rc = target_check(&attachment->target, fault);
     if (rc == FAULT_NONE && deadline_interrupted(&attachment->deadline))
         rc = fault_set(fault, FAULT_INTERRUPTED, EINTR, "hold", "%d", attachment->target.pid);
+    if (rc == FAULT_NONE)
+        rc = hooks_judge_interposed(&env, &attachment->hooks, fault);
     if (rc == FAULT_NONE)
         rc = need_check(attachment, fault);
     if (rc == FAULT_NONE)

@@ -232,6 +232,15 @@ class Activate(allocators.TestCase):
                 self.assert_repaired(allocator, 5)
                 allocator.stop()
 
+    def test_repair_beside_a_wrapper(self):
+        """What is written into a stopped thread calls none of the functions that are wrapped."""
+        library = "%s/libinterposer.so libjemalloc.so.2" % lib.VICTIMS
+        allocator = self.warm("5.3.0", words=("--off", 1), library=library)
+        told = self.repair(allocator)
+        self.assertEqual((told["threads_switched_on"], told["threads_stopped"], told["calls"]),
+                         (1, 1, 0), told)
+        self.assert_all_sample(allocator)
+
     def test_the_words_of_a_repair(self):
         allocator = self.warm("5.3.0", words=("--off", 1))
         result = self.assert_ran(lib.run_tool("on", "--repair", allocator.pid))

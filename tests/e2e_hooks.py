@@ -190,7 +190,7 @@ while True:
     def test_interposed_is_refused(self):
         process = self.start()
         for words in (("dump",), ("dump", "--call", "-o", "-"), ("purge",), ("on", "--call"),
-                      ("mallctl", "epoch=1")):
+                      ("purge", "--dry-run"), ("mallctl", "epoch=1")):
             with self.subTest(words=words):
                 result = lib.run_tool(words[0], process.pid, *words[1:], "--timeout", "5s")
                 self.assert_failed(result, lib.REFUSED, "open, which jemalloc calls",
