@@ -338,7 +338,7 @@ static enum attempt leave_unstopped(struct injection *injection, pid_t tid,
     return ATTEMPT_UNSAFE;
 }
 
-static fault_code stop_thread(struct injection *injection, pid_t tid, struct fault *fault)
+static fault_code stop_in_time(struct injection *injection, pid_t tid, struct fault *fault)
 {
     const struct injection_env *env = &injection->env;
     struct session *session = &injection->session;
@@ -378,7 +378,7 @@ static enum attempt try_thread(struct injection *injection, const struct thread 
         return leave_unstopped(injection, thread->tid, asleep);
     injection->summary.attempts++;
     cpu_ns = own_cpu_ns();
-    rc = stop_thread(injection, thread->tid, fault);
+    rc = stop_in_time(injection, thread->tid, fault);
     env->memory->stopped_tid = thread->tid;
     result = rc == FAULT_NONE ? judge_thread(injection, fault)
                               : lost_thread(injection, thread, rc, fault);

@@ -79,8 +79,8 @@ static pid_t find_waiting(const struct injection_env *env, uint64_t signals, boo
 }
 
 /* The watch goes on while a signal is on its way, which ends at the latest after a second. */
-static fault_code watch(const struct injection_env *env, uint64_t signals, uint64_t length,
-                        struct fault *fault)
+static fault_code watch_threads(const struct injection_env *env, uint64_t signals, uint64_t length,
+                                struct fault *fault)
 {
     const struct timespec pause = {0, PAUSE_NS};
     const uint64_t begun = clock_now();
@@ -118,7 +118,7 @@ fault_code stoppers_refuse(const struct injection_env *env, uint64_t *watched_at
     if (process_status(env->target->proc, target_via(env->target), &status))
         return FAULT_NONE;
     signals = stoppers_signals(status.sig_caught);
-    rc = signals ? watch(env, signals, fresh ? 0 : LOOKS_NS, fault) : FAULT_NONE;
+    rc = signals ? watch_threads(env, signals, fresh ? 0 : LOOKS_NS, fault) : FAULT_NONE;
     if (rc == FAULT_NONE && !fresh)
         *watched_at = clock_now();
     return rc;
