@@ -15,6 +15,7 @@ enum {
     ENDS_LATER = 1, /* restarted with its whole timeout: signal(7), "never restarted" */
     CUT_SHORT = 2,  /* the kernel ends it with a partial result; nothing can continue it */
     IS_ENDED = 4,   /* by another thread; for the driver only, it follows from `end` */
+    LET_BE = 8,     /* it does more than wait: the tool does not stop the thread */
 };
 
 struct context {

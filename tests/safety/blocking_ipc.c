@@ -241,13 +241,13 @@ static void end_sem_wait(struct context *context)
 }
 
 const struct call blocking_ipc[] = {
-    {"semop", 0, 0, 0, with_semaphore, make_semop, end_semop},
-    {"semtimedop", -1, EAGAIN, ENDS_LATER, with_semaphore, make_semtimedop, NULL},
-    {"msgrcv", 8, 0, 0, with_queue, make_msgrcv, end_msgrcv},
-    {"msgsnd", 0, 0, 0, with_full_queue, make_msgsnd, end_msgsnd},
-    {"mq_receive", 8, 0, 0, with_mq, make_mq_receive, end_mq_receive},
-    {"mq_timedreceive", -1, ETIMEDOUT, 0, with_mq, make_mq_timedreceive, NULL},
-    {"mq_timedsend", -1, ETIMEDOUT, 0, with_full_mq, make_mq_timedsend, NULL},
+    {"semop", 0, 0, LET_BE, with_semaphore, make_semop, end_semop},
+    {"semtimedop", -1, EAGAIN, ENDS_LATER | LET_BE, with_semaphore, make_semtimedop, NULL},
+    {"msgrcv", 8, 0, LET_BE, with_queue, make_msgrcv, end_msgrcv},
+    {"msgsnd", 0, 0, LET_BE, with_full_queue, make_msgsnd, end_msgsnd},
+    {"mq_receive", 8, 0, LET_BE, with_mq, make_mq_receive, end_mq_receive},
+    {"mq_timedreceive", -1, ETIMEDOUT, LET_BE, with_mq, make_mq_timedreceive, NULL},
+    {"mq_timedsend", -1, ETIMEDOUT, LET_BE, with_full_mq, make_mq_timedsend, NULL},
     {"waitpid", 0, 0, 0, with_child, make_waitpid, NULL},
     {"waitid", 0, 0, 0, with_child, make_waitid, NULL},
     {"pthread_join", 0, 0, 0, with_thread, make_join, NULL},

@@ -16,17 +16,13 @@ import time
 
 from safety import VICTIMS, Failure, Table, Victim, hold_thread, is_asleep, lib, require, tool_ok
 
-ENDS_LATER, CUT_SHORT, IS_ENDED = 1, 2, 4
+ENDS_LATER, CUT_SHORT, IS_ENDED, LET_BE = 1, 2, 4, 8
 SLACK = 0.15
 EARLY = 0.02  # for a call that ends by itself
 EARLY_ENDED = 0.15  # for a call that another thread ends: counted from before the call
 TURNS = 5
 WORDS = (("stats", "--call"), ("on", "--call"), ("off", "--call"))
 FREEZE = ("dump", "--freeze", "-o", "/dev/null")
-LET_BE = """write_pipe write_pipe_long write_timeout send send_timeout sendmsg_timeout connect
-    connect_timeout splice open_fifo flock fcntl_ofd_setlkw fcntl_setlkw io_getevents io_pgetevents
-    io_uring_timeout io_uring_wait io_uring_submit semop semtimedop msgrcv msgsnd mq_receive
-    mq_timedreceive mq_timedsend""".split()
 
 
 def calls():
@@ -61,17 +57,17 @@ class Check:
             self.held.append(result)
         return result.code == lib.NO_SAFE_MOMENT
 
-    def disturb(self, tid, name, words, cut_short):
+    def disturb(self, tid, flags, words):
         """Returns False if the thread has ended its call, which is checked all the same."""
         if self.sabotage:
             # A thread that always runs may wait for a CPU as long as its call.
             hold_thread(self.victim.pid, tid, signal.SIGUSR2, 2 * self.ms / 1000 + 0.2)
             return True
-        if name in LET_BE and not self.freeze:
+        if flags & LET_BE and not self.freeze:
             return self.let_be(tid)
         words = FREEZE if self.freeze else (*words, "--thread", tid)
         result = tool_ok(*words, self.victim.pid, codes=(lib.OK, lib.GONE))
-        if result.code == lib.OK or cut_short:
+        if result.code == lib.OK or flags & CUT_SHORT:
             self.held.append(result)
         return result.code == lib.OK
 
@@ -85,7 +81,7 @@ class Check:
         for i in range(1 if self.sabotage else self.attaches):
             if time.monotonic() - begun > self.ms * 0.75e-3 and i >= 2:
                 break
-            if not self.disturb(tid, name, WORDS[i % len(WORDS)], flags & CUT_SHORT):
+            if not self.disturb(tid, flags, WORDS[i % len(WORDS)]):
                 break
             time.sleep(0.01)
         return time.monotonic()
