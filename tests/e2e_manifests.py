@@ -21,7 +21,7 @@ KINDS = {"Pod": "V1Pod"}
 PARTS = {"ephemeral.yaml": {"spec": {"ephemeralContainers": "list[V1EphemeralContainer]"}},
          "debug-same-user.yaml": "V1Container"}
 BASIC = {"str": str, "int": int, "bool": bool, "object": object}
-CAPABILITIES = {"ALL", "SYS_PTRACE"}
+CAPABILITIES = {"ALL", "SYS_PTRACE", "DAC_OVERRIDE"}
 
 
 def model(name):

@@ -355,14 +355,15 @@ class Permit(lib.TestCase):
         self.assert_switches(victim.pid, before)
         self.assert_profile(self.assert_ran(
             self.tool("dump", victim.pid, "--no-call", "-o", "-", before=before)).out)
-        self.assertIn("\nmemory: without CAP_DAC_READ_SEARCH, ",
+        self.assertIn("\nmemory: without CAP_DAC_OVERRIDE, ",
                       self.tool("status", victim.pid, before=before).text)
         self.assert_told(self.tool("peek", victim.pid, "--json", before=before), lib.REFUSED,
-                         "objects_unreadable", "CAP_DAC_READ_SEARCH", "has forked")
+                         "objects_unreadable", "CAP_DAC_OVERRIDE", "has forked")
         for words in ("stats",), ("frag",), ("leak", "-d", "10ms"):
             self.assert_ran(self.tool(words[0], victim.pid, *words[1:], before=before))
-        before = with_capability(STRANGER, "sys_ptrace", "dac_read_search")
-        self.assert_ran(self.tool("peek", victim.pid, before=before))
+        for other in "dac_override", "dac_read_search":
+            before = with_capability(STRANGER, "sys_ptrace", other)
+            self.assert_ran(self.tool("peek", victim.pid, before=before))
         self.assert_unharmed(victim)
 
     def test_filter_after_rights(self):

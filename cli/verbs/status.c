@@ -445,7 +445,7 @@ static void print_status_text(struct status *status)
     else
         print_refusal(status);
     if (memory_is_pinned(&status->attachment.memory))
-        printf("memory: without CAP_DAC_READ_SEARCH, /proc/PID/mem is closed: objects are not "
+        printf("memory: without CAP_DAC_OVERRIDE, /proc/PID/mem is closed: objects are not "
                "counted\n");
     printf("verdict: %s\nnext: %s\n",
            is_judged(status) ? verdict_text(prof_judge(&status->state)) : unknown_text(status),

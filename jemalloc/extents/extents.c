@@ -97,7 +97,7 @@ fault_code extents_open(struct extents **extents, const struct reader_source *so
     *extents = NULL;
     if (memory_is_pinned(source->memory))
         return refuse_extents(fault, UNREADABLE_PINNED,
-                              "/proc/PID/mem needs its user's id or CAP_DAC_READ_SEARCH, and "
+                              "without CAP_DAC_OVERRIDE /proc/PID/mem is closed, and "
                               "process_vm_readv makes a process grow that has forked",
                               "");
     opened = calloc(1, sizeof *opened);
