@@ -218,9 +218,9 @@ const struct verb verb_record = {
              "exit code 3. Reading from memory for that takes a tenth of the time at most. A\n"
              "name that is made up then contains -cut-short.\n"
              "\n"
-             "fork(2) copies prof.active: children that were forked meanwhile and sample on are\n"
-             "named at the end, with the command that switches them off. Of several runs on\n"
-             "one process the last one restores the former value.\n",
+             "fork(2) copies prof.active: children that were forked meanwhile and sample on\n"
+             "are named at the end, with the command that switches them off. Of several runs\n"
+             "on one process the last one restores the former value.\n",
     .options =
         {
             {"output", NULL,
