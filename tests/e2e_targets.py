@@ -172,7 +172,7 @@ class Targets(lib.TestCase):
                       ("status",), ("purge",)):
             result = lib.run_tool(words[0], "-n", name, *words[1:], tool=lib.TRACED_TOOL)
             self.assert_failed(result, lib.USAGE, "matches 2 processes\n", "none was touched", "--all")
-            self.assertRegex(result.err, r"(?m)^ +PID +NSPID +NAME .* CONTAINER +UID +STARTED +COMMAND$")
+            self.assertRegex(result.err, r"(?m)^ *PID +NSPID +NAME .* CONTAINER +UID +STARTED +COMMAND$")
             for process in both:
                 self.assertRegex(result.err, r"(?m)^ *%d +%d +sleep +5\..* %d +\S+ \S+ ago +%s 600$" % (
                     process.pid, process.pid, os.getuid(), name))
