@@ -17,7 +17,7 @@ import lib
 
 THREADS = 4  # of the victim
 STACKS = 5  # of its profile
-FUTEX, UNAME = "202", "63"
+FUTEX, READ = "202", "0"
 STOOD_STILL = re.compile(r"stood still for ([\d.]+ (?:us|ms|s))(?:, in (\d+) attempts)?; none")
 FROZE = re.compile(r"; (?:all )?(\d+) threads? stopped for [\d.]+ (?:us|ms|s)\n")
 
@@ -213,7 +213,7 @@ class Hung(TestCase):
     def test_busy_in_the_kernel(self):
         """A thread sleeps until it is interrupted, and then does not stop: two attempts are enough."""
         pid = self.fall("faulting", lambda tid: self.state(tid) == "S")
-        stuck = [tid for tid in lib.threads(pid) if self.system_call(tid) == UNAME]
+        stuck = [tid for tid in lib.threads(pid) if self.system_call(tid) == READ]
         self.assertEqual(len(stuck), 1)
         self.assert_read()
         result = lib.run_tool("record", "--freeze", "-d", "100ms", "-o", "-", pid,

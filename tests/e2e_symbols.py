@@ -197,6 +197,13 @@ def why_left_out(scopes, answer):
     return None
 
 
+def is_shortened(mine, other):
+    """The tool keeps the short name of one that has more than 1 KiB: no template arguments."""
+    parts = mine.split("::")
+    return (len(other) > 1024 and "<" not in mine and other.endswith(")") and
+            re.search("::".join(re.escape(part) + r"(<.*>)?" for part in parts), other) is not None)
+
+
 class Programs(lib.TestCase):
     def build(self, cxx, cc, *options, link=()):
         need(cxx, cc, "eu-addr2line", "readelf")
@@ -282,7 +289,8 @@ class Programs(lib.TestCase):
             "eu-addr2line", program, of_kept(ours), of_kept(theirs), of_kept(addresses)
         )
         # A function without a linkage name has its namespaces here, and not in eu-addr2line.
-        named = lambda a, b: a.name == b.name or ("::" + a.name).endswith("::" + b.name)
+        named = lambda a, b: (a.name == b.name or ("::" + a.name).endswith("::" + b.name) or
+                              is_shortened(a.name, b.name))
         ours, addresses = of_kept(ours), of_kept(addresses)
         theirs = addr2line(program, addresses, "-C")
         self.assert_equal_chains("eu-addr2line -C", ours, theirs, addresses, named)

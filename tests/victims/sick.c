@@ -40,7 +40,6 @@
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
-#include <sys/utsname.h>
 #include <unistd.h>
 
 /* linux/prctl.h since Linux 5.11 */
@@ -145,8 +144,8 @@ static void be_faulting(int number)
     if (fd < 0 || ioctl(fd, UFFDIO_API, &api) || ioctl(fd, UFFDIO_REGISTER, &area))
         skip("userfaultfd");
     say("sick\n");
-    if (number == 1)
-        uname(page); /* never returns */
+    if (number == 1 && read(open("/dev/zero", O_RDONLY | O_CLOEXEC), page, 1) >= 0)
+        _exit(1); /* it never returns */
     for (struct epoll_event event;;)
         if (epoll_wait(events, &event, 1, -1) < 0 && errno == EINTR)
             say("EINTR\n");
