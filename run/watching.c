@@ -122,7 +122,7 @@ static void add_whose(struct filename_facts *facts, const struct target *target)
     }
     if (target->status.uid != geteuid())
         snprintf(user, sizeof user, "@uid%u", (unsigned)target->status.uid);
-    snprintf(facts->name, sizeof facts->name, "%s%s%s", target->stat.comm, within, user);
+    snprintf(facts->name, sizeof facts->name, "%.15s%s%s", target->stat.comm, within, user);
 }
 
 static bool name_profile(const struct watching *watch, const struct capture *capture, char *out,
