@@ -270,6 +270,8 @@ struct site_growth sites_growth(const struct sites *sites, const struct site *si
         return growth;
     growth.trend =
         sites->evidence == EVIDENCE_COUNTS ? site->judged : trend_of(points, count, sites->tests);
+    if (sites->awaits_counts && growth.trend.verdict != TREND_SHRINKS)
+        growth.trend.verdict = TREND_UNCLEAR;
     growth.error = (growth.trend.high - growth.trend.low) / 2;
     growth.per_second = ns ? (double)growth.bytes / ((double)ns / 1e9) : 0;
     if (sites->evidence == EVIDENCE_COUNTS)

@@ -48,6 +48,7 @@ struct sites {
     size_t tests; /* sites that share the error of their intervals (profile/trend.h) */
     uint64_t period;
     enum trend_evidence evidence; /* of the growth */
+    bool awaits_counts; /* samples alone make no verdict of growth: exact counts are to come */
 };
 
 /* The growth of a site in bytes, with its interval and verdict. */

@@ -376,6 +376,8 @@ static fault_code take_samples(struct top_refresh *refresh, const struct heap_pr
                sites_update(&refresh->sites, &samples, time) &&
                (!refresh->looking || !looks_counted(&refresh->looks) ||
                 judge_sites(refresh, profile, symbols));
+        refresh->sites.awaits_counts =
+            refresh->looking && refresh->looks.live && refresh->sites.evidence != EVIDENCE_COUNTS;
         samples_free(&samples);
     }
     return good ? FAULT_NONE : fault_set(fault, FAULT_INTERNAL, ENOMEM, "report", "the profile");
