@@ -59,7 +59,7 @@ static void connect_it(void)
         ;
 }
 
-/* Makes the directory for the other process, each time it is told to. */
+/* Makes the directory for the other process at each notification, after a byte on stdin. */
 static void supervise(int listener)
 {
     struct seccomp_notif asked = {0};
