@@ -32,7 +32,13 @@
 #define AT_MINSIGSTKSZ 51
 #endif
 
-enum { BELOW = 32 << 10, ARRAY = 64 << 10, HANDLER = 192, RED_ZONE = 128 };
+enum {
+    BELOW = 32 << 10,
+    ARRAY = 64 << 10,
+    HANDLER = 192,
+    RED_ZONE = 128,
+    SAVED = 144, /* what sleep_deep and clock_nanosleep save below the frame address */
+};
 
 /* On the stack of main: what it uses itself, and above that the stack of the coroutine. */
 struct host {
@@ -83,7 +89,7 @@ static void fault(void)
 static __attribute__((noinline)) void sleep_deep(void)
 {
     unsigned char *here = __builtin_frame_address(0);
-    size_t needed = RED_ZONE + getauxval(AT_MINSIGSTKSZ) + HANDLER + spare;
+    size_t needed = SAVED + RED_ZONE + getauxval(AT_MINSIGSTKSZ) + HANDLER + spare;
     size_t size = (size_t)(here - host->array) - needed;
     volatile unsigned char *used = alloca(size);
     struct timespec pause = {(time_t)(sleep_ns / 1000000000u), (long)(sleep_ns % 1000000000u)};
