@@ -14,7 +14,7 @@ import lib
 from e2e_ps import Crowd, children, jemalloc_library
 from hostile import run_bounded
 
-LONG = "JEATTACH_LONG" in os.environ
+LONG = lib.LONG
 CROWD, CROWD_STUCK = (5000, 20) if LONG else (60, 4)
 POLLS = 20 if LONG else 4
 PR_SET_CHILD_SUBREAPER = 36

@@ -27,7 +27,7 @@ run_ctest() { # NAME DIRECTORY CTEST-ARGUMENTS...
     local name=$1 directory=$2
     shift 2
     rm -f "$logs/$name.xml"
-    $sudo env "PATH=$PATH" "JEATTACH_LONG=${JEATTACH_LONG-}" ctest --test-dir "$directory" --output-on-failure \
+    $sudo env "PATH=$PATH" ${JEATTACH_LONG:+"JEATTACH_LONG=1"} ctest --test-dir "$directory" --output-on-failure \
         --output-junit "$logs/$name.xml" "$@" > "$logs/$name-tests.log" 2>&1
 }
 
