@@ -12,6 +12,7 @@ enum {
     REGIONS = 4096,       /* of one ioctl */
     SCAN_STEP = 64 << 20, /* bytes of address space in one ioctl, and pages that it finds: */
     SCAN_PAGES = 1024,    /* it has the lock meanwhile, for 0.1 ms (measured) */
+    SCAN_MOST = 1 << 30,  /* twice as much after each that finds nothing, up to this */
 };
 
 /* Bits of an entry (Documentation/admin-guide/mm/pagemap.rst). */
@@ -46,7 +47,8 @@ _Static_assert((size_t)ENTRIES *ENTRY >= REGIONS * sizeof(struct scan_region), "
 struct visit {
     struct pagemap *map;
     struct pagemap_piece piece;
-    bool any; /* the piece has pages */
+    bool any;      /* the piece has pages */
+    uint64_t step; /* bytes of the next scan */
     pagemap_action action;
     void *ctx;
 };
@@ -179,7 +181,8 @@ static bool add_pages(struct visit *visit, remote_addr start, remote_addr end, u
 static int scan_step(struct visit *visit, remote_addr start, remote_addr end, remote_addr *walked)
 {
     struct pagemap *map = visit->map;
-    struct scan_arg arg = scan_of(map, start, end - start > SCAN_STEP ? start + SCAN_STEP : end);
+    struct scan_arg arg =
+        scan_of(map, start, end - start > visit->step ? start + visit->step : end);
     const struct scan_region *regions = (const struct scan_region *)(const void *)map->space;
     int count = ioctl(map->fd, SCAN_REQUEST, &arg);
 
@@ -189,6 +192,10 @@ static int scan_step(struct visit *visit, remote_addr start, remote_addr end, re
         if (!add_pages(visit, regions[i].start, regions[i].end, regions[i].categories))
             return -ECANCELED;
     *walked = arg.walk_end;
+    if (count)
+        visit->step = SCAN_STEP;
+    else if (visit->step < SCAN_MOST)
+        visit->step *= 2;
     return arg.walk_end > start ? 0 : -EIO;
 }
 
@@ -225,7 +232,7 @@ static int read_step(struct visit *visit, remote_addr start, remote_addr end, re
 int pagemap_visit(struct pagemap *map, remote_addr start, remote_addr end, pagemap_action action,
                   void *ctx)
 {
-    struct visit visit = {.map = map, .action = action, .ctx = ctx};
+    struct visit visit = {.map = map, .step = SCAN_STEP, .action = action, .ctx = ctx};
     int err = prepare_visits(map);
 
     while (!err && start < end)

@@ -210,7 +210,8 @@ static fault_code grow_look(struct grow *grow, struct fault *fault)
 {
     struct growing *growing = &grow->growing;
     struct attachment *attachment = growing->attachment;
-    fault_code rc = grow_pages_look(&grow->pages, &attachment->target, &attachment->memory, fault);
+    fault_code rc = grow_pages_look(&grow->pages, &attachment->target, &attachment->memory,
+                                    &growing->limit, fault);
 
     if (rc != FAULT_NONE)
         return rc;

@@ -275,6 +275,11 @@ static bool note_births(struct grow_piece *piece, size_t word, uint64_t fresh, u
     return true;
 }
 
+static bool has_to_end(const struct deadline *deadline)
+{
+    return deadline_interrupted(deadline) || deadline_passed(deadline);
+}
+
 /*
  * now has the pages of the look before until the first part of this look comes: two
  * mappings can share a piece.
@@ -285,6 +290,8 @@ static bool see_piece(void *ctx, const struct pagemap_piece *seen)
     struct grow_piece *piece = piece_for(pages, seen->start);
     bool again = piece && piece->look == pages->looks;
 
+    if (has_to_end(pages->deadline))
+        return false;
     if (!piece) {
         pages->too_many = true;
         return false;
@@ -324,11 +331,17 @@ static uint64_t lost_of_word(const struct grow_pages *pages, const struct grow_p
     return (uint64_t)__builtin_popcountll(lost);
 }
 
-/* Pieces that the look has not come to have no pages any more. */
-static void settle_pieces(struct grow_pages *pages)
+static void sort_pieces(struct grow_pages *pages)
 {
     if (pages->count > pages->sorted && pages->sorted)
         qsort(pages->list, pages->count, sizeof *pages->list, pieces_in_order);
+    pages->sorted = pages->count;
+}
+
+/* Pieces that the look has not come to have no pages any more. */
+static void settle_pieces(struct grow_pages *pages)
+{
+    sort_pieces(pages);
     pages->lost[pages->looks] = 0;
     for (size_t i = 0; i < pages->count; i++) {
         struct grow_piece *piece = &pages->list[i];
@@ -337,7 +350,6 @@ static void settle_pieces(struct grow_pages *pages)
         for (size_t word = 0; word < PAGEMAP_WORDS; word++)
             pages->lost[pages->looks] += lost_of_word(pages, piece, word);
     }
-    pages->sorted = pages->count;
 }
 
 static int visit_ranges(struct grow_pages *pages)
@@ -408,6 +420,18 @@ static fault_code check_memory(const struct grow_pages *pages, const struct targ
     return FAULT_NONE;
 }
 
+/* What a look has seen that did not come to its end is seen again by the next. */
+static fault_code forget_look(struct grow_pages *pages, struct fault *fault)
+{
+    for (size_t i = 0; i < pages->count; i++)
+        if (pages->list[i].look == pages->looks)
+            pages->list[i].look = GROW_LOOKS_MAX;
+    sort_pieces(pages);
+    if (deadline_interrupted(pages->deadline))
+        return fault_set(fault, FAULT_INTERRUPTED, EINTR, "read", "pagemap");
+    return fault_set(fault, FAULT_TOO_LATE, ETIMEDOUT, "read", "pagemap");
+}
+
 static fault_code visit_pages(struct grow_pages *pages, const struct target *target,
                               const struct memory *memory, struct fault *fault)
 {
@@ -416,6 +440,8 @@ static fault_code visit_pages(struct grow_pages *pages, const struct target *tar
     pages->sorted = pages->count;
     pages->huge_now = pages->swap_now = 0;
     err = visit_ranges(pages);
+    if (has_to_end(pages->deadline))
+        return forget_look(pages, fault);
     if (err)
         return fault_set(fault, err == -ESRCH ? FAULT_GONE : FAULT_INTERNAL, -err, "read",
                          "pagemap");
@@ -445,11 +471,13 @@ static void count_look(struct grow_pages *pages, uint64_t began)
 }
 
 fault_code grow_pages_look(struct grow_pages *pages, const struct target *target,
-                           const struct memory *memory, struct fault *fault)
+                           const struct memory *memory, const struct deadline *deadline,
+                           struct fault *fault)
 {
     uint64_t began = clock_now(), cpu = cpu_time();
     fault_code rc = check_memory(pages, target, memory, fault);
 
+    pages->deadline = deadline;
     if (rc == FAULT_NONE)
         rc = load_ranges(pages, target, fault);
     if (rc == FAULT_NONE)

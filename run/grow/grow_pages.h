@@ -67,6 +67,7 @@ struct grow_pages {
     uint64_t swap_first, swap_now;     /* swapped pages */
     remote_addr anchor;                /* an address of the program, which stays mapped */
     bool too_many;                     /* pieces: the rest is not seen */
+    const struct deadline *deadline;   /* of the present look */
 };
 
 /* FAULT_DENIED: its pagemap is refused; FAULT_INTERNAL. grow_pages_close in each case. */
@@ -76,11 +77,12 @@ void grow_pages_close(struct grow_pages *pages);
 
 /*
  * Looks at all pages; at most GROW_LOOKS_MAX times. memory is that of the process, in
- * which pages->anchor is mapped. FAULT_GONE, FAULT_EXECED: the pages stay those of the
- * look before.
+ * which pages->anchor is mapped. FAULT_GONE, FAULT_EXECED, FAULT_INTERRUPTED, FAULT_TOO_LATE:
+ * the pages stay those of the look before.
  */
 fault_code grow_pages_look(struct grow_pages *pages, const struct target *target,
-                           const struct memory *memory, struct fault *fault);
+                           const struct memory *memory, const struct deadline *deadline,
+                           struct fault *fault);
 
 /*
  * Marks the mappings of thread stacks, as far as the threads are asleep now. False: the

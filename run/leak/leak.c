@@ -208,6 +208,11 @@ static fault_code finish_faults(struct leak *leak, struct attachment *attachment
     attachment->request.timeout_ns = time_left(leak, timeout);
     rc = leak->grows ? grow_finish(&leak->grow, fault) : FAULT_NONE;
     attachment->request.timeout_ns = timeout;
+    if (rc == FAULT_TOO_LATE && leak->looks.live && !leak->request.only_faults) {
+        leak->no_grow = *fault;
+        leak->grows = false;
+        rc = FAULT_NONE;
+    }
     leak->silent |= leak->grow.lack.started > STARTED_MOST;
     attachment_rest(attachment);
     return rc;

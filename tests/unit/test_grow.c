@@ -133,6 +133,22 @@ static bool modules_replaced(struct watched *watched)
     return modules_load(&attachment->modules, &attachment->target, &watched->fault) == FAULT_NONE;
 }
 
+/* A look that ends too soon counts as none. */
+static bool late_look(struct watched *watched)
+{
+    const volatile sig_atomic_t signal = 1;
+    const struct deadline over = {.at = 0}, ended = {.at = UINT64_MAX, .interrupted = &signal};
+    struct attachment *attachment = &watched->attachment;
+    struct grow_pages *pages = &watched->grow.pages;
+    const unsigned looks = pages->looks;
+
+    return grow_pages_look(pages, &attachment->target, &attachment->memory, &over,
+                           &watched->fault) == FAULT_TOO_LATE &&
+           grow_pages_look(pages, &attachment->target, &attachment->memory, &ended,
+                           &watched->fault) == FAULT_INTERRUPTED &&
+           pages->looks == looks;
+}
+
 static bool is_refused(fault_code code)
 {
     return fault_class_of(code) == FAULT_CLASS_DENIED;
@@ -157,6 +173,7 @@ static int test_steps(void)
     CHECK(touch(&watched.toucher, 8) && watched_step(&watched, 0));
     before = clock_now();
     CHECK(watched_step(&watched, 10000000) && clock_now() < before + SECOND);
+    CHECK(late_look(&watched));
     CHECK(grow_finish(&watched.grow, &watched.fault) == FAULT_NONE);
     CHECK(mib(grow, (double)grow->sum.gained) >= 16 && mib(grow, (double)grow->sum.gained) < 18);
     CHECK(mib(grow, grow->sum.by_stack + grow->sum.in_flight) > 15);
