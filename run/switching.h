@@ -29,20 +29,3 @@ fault_code switching_refuse(struct attachment *attachment, const char *why, stru
  */
 fault_code switching_write(struct attachment *attachment, bool active,
                            const struct prof_state *state, struct fault *fault);
-
-/* What was seen of the samples that follow. */
-enum first_sample {
-    FIRST_SAMPLE_SEEN,
-    FIRST_SAMPLE_IDLE,    /* no thread of the process ran */
-    FIRST_SAMPLE_QUIET,   /* no thread of the process allocated anything */
-    FIRST_SAMPLE_NONE,    /* none in the time of the wait */
-    FIRST_SAMPLE_UNKNOWN, /* the profile cannot be read from memory */
-};
-
-/*
- * After prof.active has become true: waits until the profile in memory has
- * grown, but not longer than 300 ms, 20 ms if no thread allocates anything in
- * that time although none waits for a CPU, and hardly at all if the process
- * does not run. *after_ns: time until the first sample was seen.
- */
-enum first_sample switching_await(struct attachment *attachment, uint64_t *after_ns);

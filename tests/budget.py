@@ -7,7 +7,8 @@ commands   files and functions that a command executes, on a small process under
 
 Who needs more raises a figure by hand, in a commit of its own that says what for.
 
-  budget.py --lower           writes the figures that have fallen into budget.txt
+  budget.py --lower           writes the lines that have fallen into budget.txt
+  budget.py --lower-commands  the same for what commands execute
   budget.py [NAME]...         prints what each command, or those of these names, executes
   budget.py test_folders      runs a test, as do test_commands and test_it_can_fail
 """
@@ -247,8 +248,9 @@ def main():
     words = sys.argv[1:]
     if any(word.startswith("test_") for word in words):
         unittest.main(argv=[sys.argv[0], *("Budget." + word for word in words)])
-    if words == ["--lower"]:
-        text = lowered(budget_text(), lines_of_folders(rules.sources()), dict(executed_by_commands()))
+    if words in (["--lower"], ["--lower-commands"]):
+        of_commands = dict(executed_by_commands()) if words == ["--lower-commands"] else {}
+        text = lowered(budget_text(), lines_of_folders(rules.sources()), of_commands)
         with open(PATH, "w") as file:
             file.write(text)
     else:

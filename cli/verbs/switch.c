@@ -18,9 +18,7 @@ struct change {
     int partial; /* exit code, EXIT_DONE unless only a part was done */
     struct prof_state former;
     bool in_memory; /* by the byte, without a call */
-    enum first_sample first_sample;
-    uint64_t after_ns; /* the first sample was seen; 0: it was not looked for */
-    bool on;           /* prof.active is true: activating tells which threads sample */
+    bool on;        /* prof.active is true: activating tells which threads sample */
     struct activation_layout layout;
     struct activating activating;
 };
@@ -45,15 +43,6 @@ static void json_activation(const struct activating *activating, struct json *js
     json_bool(json, "thread_active_init_repaired", activating->init == INIT_SWITCHED);
 }
 
-/* null: none was seen, or it was not looked for. */
-static void json_first_sample(const struct change *change, struct json *json)
-{
-    if (change->after_ns && change->first_sample == FIRST_SAMPLE_SEEN)
-        json_number(json, "first_sample_ns", change->after_ns);
-    else
-        json_null(json, "first_sample_ns");
-}
-
 static void print_switch_json(const struct change *change)
 {
     const struct attachment *attachment = change->job->attachment;
@@ -63,7 +52,6 @@ static void print_switch_json(const struct change *change)
     json_bool(&json, "old", prof_is_active(&change->former));
     json_bool(&json, "new", change->active);
     json_text(&json, "way", change->in_memory ? "memory" : "call");
-    json_first_sample(change, &json);
     if (change->on)
         json_activation(&change->activating, &json);
     attachment_json(attachment, &json);
@@ -122,26 +110,6 @@ static bool is_changed(const struct change *change)
     return prof_is_active(&change->former) != change->active;
 }
 
-static void print_first_sample(const struct change *change, const char *name)
-{
-    int pid = (int)change->job->attachment->target.pid;
-    char after[UNITS_TEXT];
-
-    if (!change->after_ns)
-        return;
-    units_duration(change->after_ns, after);
-    if (change->first_sample == FIRST_SAMPLE_SEEN)
-        message("%s[%d] first samples seen after %s", name, pid, after);
-    else if (change->first_sample == FIRST_SAMPLE_IDLE)
-        message("%s[%d] no sample yet: none of its threads is running", name, pid);
-    else if (change->first_sample == FIRST_SAMPLE_QUIET)
-        message("%s[%d] no sample yet: none of its threads allocates", name, pid);
-    else if (change->first_sample == FIRST_SAMPLE_NONE)
-        message("%s[%d] no sample within %s: the process may not be allocating, or may free at "
-                "once what it allocates",
-                name, pid, after);
-}
-
 /* "no thread was stopped"; "2 threads were stopped, each for at most 0.12 ms" */
 static const char *stops_text(const struct activation *activation, char *out, size_t size)
 {
@@ -169,7 +137,6 @@ static void print_in_memory(const struct change *change)
             message_clean(target->stat.comm, clean, sizeof clean), (int)target->pid,
             is_changed(change) ? "written in" : "read from",
             stops_text(&change->activating.activation, stops, sizeof stops));
-    print_first_sample(change, clean);
 }
 
 static fault_code change_held(struct attachment *attachment, void *ctx, struct fault *fault)
@@ -370,8 +337,6 @@ static fault_code switch_in_memory(struct change *change, struct fault *fault)
         return rc;
     change->in_memory = true;
     rc = activate_threads(change, fault);
-    if (change->active && is_changed(change) && (!job->options->quiet || job->options->json))
-        change->first_sample = switching_await(job->attachment, &change->after_ns);
     print_change(change);
     print_in_memory(change);
     if (rc == FAULT_NONE)
@@ -471,8 +436,7 @@ const struct verb verb_on = {
              "\n"
              "prof.active is one byte. Where its address is certain, it is written in the\n"
              "memory of the process: no call is made and no thread is stopped, so it works on\n"
-             "a process that is stopped, frozen or traced, too. Then waits for the first\n"
-             "sample, at most 300 ms; 20 ms if nothing is allocated. Elsewhere a thread of the\n"
+             "a process that is stopped, frozen or traced, too. Elsewhere a thread of the\n"
              "process calls jemalloc.\n"
              "\n"
              "Then shows how many of the threads sample, as their own memory tells. Threads of\n"
