@@ -379,9 +379,8 @@ static fault_code settle_job(struct job *job, struct sampling *sampling, struct 
 
     if (rc != FAULT_NONE) {
         snprintf(verb, sizeof verb, "restore %s in process",
-                 !sampling->owed                     ? "the list of recent allocations"
-                 : prof_is_active(&sampling->former) ? "prof.active to true"
-                                                     : "prof.active to false");
+                 prof_is_active(&sampling->former) ? "prof.active to true"
+                                                   : "prof.active to false");
         job->verb = verb;
     }
     return rc;

@@ -231,10 +231,6 @@ static void print_retried(const struct job *job, const struct run_note *note)
     message_cause(&subject, note->fault, cause, sizeof cause);
     if (note->kind == NOTE_HOLD_RETRIED)
         message("the process cannot be stopped yet, trying again: %s", cause);
-    else if (note->more)
-        message("the list of recent allocations is not back to its former length yet, trying "
-                "again: %s",
-                cause);
     else
         message("prof.active is not back to %s yet, trying again: %s",
                 note->active ? "true" : "false", cause);

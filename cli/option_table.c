@@ -13,11 +13,6 @@ const struct option_row option_rows[] = {
      "write a profile when this rule holds; up to 8 rules (required)"},
     {"duration", 'd', OPTION_DURATION, AT(duration_ns), TAKES_DURATION | TAKES_STATS, 0,
      OPTIONS_OF_VERB, "D", "how long to sample: 30s (default), 5m, 1h"},
-    {"for", '\0', OPTION_DURATION, AT(duration_ns), TAKES_RECENT, 0, OPTIONS_OF_VERB, "D",
-     "the same as --duration"},
-    {"last", '\0', OPTION_NUMBER, AT(last), TAKES_RECENT, 0, OPTIONS_OF_VERB, "N",
-     "list the last N samples, up to 100000 (default 1000): while it samples, the process keeps 80 "
-     "bytes for each, and their stacks"},
     {"interval", 'd', OPTION_DURATION, AT(interval_ns), TAKES_REFRESH, 0, OPTIONS_OF_VERB, "D",
      "time between two refreshes (default 2s, at least 100ms)"},
     {"settle", '\0', OPTION_DURATION, AT(settle_ns), TAKES_SETTLE, 0, OPTIONS_OF_VERB, "D",
@@ -76,9 +71,8 @@ const struct option_row option_rows[] = {
      "switch profiling on while it is watched, again if another program switches it off"},
     {"share", '\0', OPTION_NUMBER, AT(share), TAKES_REFRESH, 0, OPTIONS_OF_VERB, "N",
      "percentage of the time for which a thread may be stopped (default 1)"},
-    {"sort", '\0', OPTION_TEXT, AT(report.sort),
-     TAKES_REFRESH | TAKES_RECENT | TAKES_FILE | TAKES_STATS, 0, OPTIONS_OF_VERB, "BY",
-     "cur: by the memory that a site holds (default); growth"},
+    {"sort", '\0', OPTION_TEXT, AT(report.sort), TAKES_REFRESH | TAKES_FILE | TAKES_STATS, 0,
+     OPTIONS_OF_VERB, "BY", "cur: by the memory that a site holds (default); growth"},
     {"list", '\0', OPTION_TEXT, AT(report.list), TAKES_FILE, 0, OPTIONS_OF_VERB, "RE",
      "show the source of the functions that match this regular expression, with what each line "
      "allocates"},
@@ -182,7 +176,7 @@ const struct option_row option_rows[] = {
     {"all", '\0', OPTION_FLAG, AT(all), 0, NO_TARGET | TAKES_ONE, OPTIONS_CHOICE, NULL,
      "all processes that match; without other choice: all on this host"},
     {"parallel", '\0', OPTION_PARALLEL, AT(parallel), 0, NO_TARGET | TAKES_ONE, OPTIONS_CHOICE, "N",
-     "work on at most N processes at once (default 4; record, leak and recent: 64)"},
+     "work on at most N processes at once (default 4; record and leak: 64)"},
 
     {"pid", 'p', OPTION_PID, 0, 0, NO_TARGET, OPTIONS_COMMON, "PID",
      "the process, as an option; may be repeated"},

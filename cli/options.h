@@ -30,7 +30,6 @@ enum {
     TAKES_FREEZE = 1 << 18,   /* --freeze */
     TAKES_REPAIR = 1 << 19,   /* --repair */
     TAKES_CORE = 1 << 20,     /* --core, --exe, --root */
-    TAKES_RECENT = 1 << 21,   /* --for, --last, --sort */
     TAKES_GROWTH = 1 << 22,   /* --samples, --faults, --period */
     TAKES_PEEK = 1 << 23,     /* --show-bytes, --samples, --rows */
     TAKES_FRAG = 1 << 24,     /* how the table of frag is shown */
@@ -69,7 +68,7 @@ struct options {
     unsigned step;                            /* --step, in percent; 0: not given */
     uint64_t interval_ns;                     /* -d of top */
     unsigned share;                           /* --share, in percent */
-    unsigned count, keep, last;               /* 0: not given */
+    unsigned count, keep;                     /* 0: not given */
     pid_t thread;                             /* 0: any */
     pid_t instance;                           /* --instance, from 1; 0: the default */
     const char *output;                       /* -o; NULL: none */

@@ -1,7 +1,6 @@
 /*
- * Takes the text that a function of jemalloc hands to a callback of the type
- * void (*)(void *context, const char *text): malloc_stats_print, and
- * experimental.prof_recent.alloc_dump. The target writes nothing.
+ * Takes the text that malloc_stats_print hands to a callback of the type
+ * void (*)(void *context, const char *text). The target writes nothing.
  */
 #pragma once
 

@@ -21,8 +21,6 @@ enum {
     FAULT_UNREADABLE,      /* the profile in its memory cannot be proven */
     FAULT_UNWRITABLE,      /* prof.active cannot be written in its memory */
     FAULT_GDUMP,           /* jemalloc could not write profiles by itself, or they could harm it */
-    FAULT_RECENT_ABSENT,   /* it has no list of recent allocations */
-    FAULT_RECENT_UNSAFE,   /* printing that list could harm the target */
 
     FAULT_CTL_REFUSED = FAULT_FIRST(JEMALLOC, OTHER), /* mallctl returned an error */
     FAULT_DUMP_OPEN,   /* the target could not open the profile; err is the errno of its open */
@@ -31,7 +29,6 @@ enum {
     FAULT_DUMP_EXISTS, /* a dump would replace that file */
     FAULT_DUMP_NAMELESS, /* jemalloc has no name for the profile */
     FAULT_STATS_REPORT,  /* a text is no report of malloc_stats_print in JSON */
-    FAULT_RECENT_TEXT,   /* its list of recent allocations is not as in any known version */
 };
 
 /* Values of fault.reason of FAULT_NO_ALLOCATOR. */

@@ -48,7 +48,7 @@ struct children; /* run/children.h */
 struct run_note {
     enum run_note_kind kind;
     bool active;
-    bool more; /* of NOTE_RESTORE_RETRIED: not prof.active, but what else is restored with it */
+    bool more; /* of NOTE_NOT_KEPT */
     uint64_t count, total;
     const char *version; /* of jemalloc */
     const struct fault *fault;

@@ -151,8 +151,6 @@ static fault_code take_next_text(struct last_profile *last, struct attachment *a
 
     text->len = 0;
     text->limit = text_limit(last, attachment);
-    if (last->request.take)
-        return last->request.take(attachment, last->request.ctx, text, fault);
     if (!last->request.calls)
         return read_unstopped(attachment, text, reading, fault);
     if (attachment->reads)
@@ -245,8 +243,6 @@ void last_profile_take(struct last_profile *last, struct attachment *attachment,
         last->reading = reading;
         attachment_note(attachment,
                         &(struct run_note){.kind = NOTE_KEPT, .count = last->kept.bytes});
-        if (last->request.kept)
-            last->request.kept(last->request.ctx, last);
         if (last->request.names)
             kept_files_renew(&attachment->kept_files, &attachment->modules, &attachment->target,
                              &attachment->memory);

@@ -17,19 +17,11 @@ enum { LAST_READ_PERCENT = 10, LAST_STOP_PERCENT = 1 };
 #define LAST_NEVER   UINT64_MAX
 #define LAST_STEP_NS ((uint64_t)1000000000)
 
-struct last_profile;
-
 struct last_profile_request {
     uint64_t step_ns; /* between two, at least */
     unsigned percent; /* of the time, for reads of memory */
     bool calls;       /* may stop threads: it takes them as capture_take does */
     bool names;       /* keeps the files open that names need: they are in attachment->kept_files */
-    /* Takes one, as the run does at its end, in a hold; NULL: a heap profile. Needs `calls`. */
-    fault_code (*take)(struct attachment *attachment, void *ctx, struct sink *text,
-                       struct fault *fault);
-    /* Called after each one that is kept; NULL: none. */
-    void (*kept)(void *ctx, const struct last_profile *last);
-    void *ctx;
 };
 
 struct last_profile {

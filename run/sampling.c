@@ -67,7 +67,7 @@ static fault_code learn_state(struct attachment *attachment, struct sampling *sa
     rc = prof_read(injection, instance, &sampling->former, fault);
     if (rc == FAULT_NONE)
         rc = build_can_profile(&sampling->former.build, fault);
-    if (rc == FAULT_NONE && !attachment->reads && !sampling->more)
+    if (rc == FAULT_NONE && !attachment->reads)
         rc = dump_streamable(injection, instance, &sampling->former, &attachment->hooks, fault);
     if (rc == FAULT_NONE && activation_possible(sampling->former.build.text))
         rc = activation_learn(injection, instance, &sampling->layout, fault);
@@ -506,25 +506,21 @@ fault_code sampling_finish(struct attachment *attachment, struct sampling *sampl
     return run_steps(attachment, sampling, capture, &steps, fault);
 }
 
-static fault_code restore_all(struct attachment *attachment, void *ctx, struct fault *fault)
+static fault_code restore_owed(struct attachment *attachment, void *ctx, struct fault *fault)
 {
     struct sampling *sampling = ctx;
-    fault_code rc = sampling->owed ? sampling_end(attachment, sampling, fault) : FAULT_NONE;
 
-    if (rc == FAULT_NONE && sampling->more_owed)
-        rc = sampling->more(attachment, sampling->more_ctx, fault);
-    return rc;
+    return sampling->owed ? sampling_end(attachment, sampling, fault) : FAULT_NONE;
 }
 
 /* Not interruptible: only a third Ctrl-C ends it. */
 static fault_code give_back(struct attachment *attachment, struct sampling *sampling,
                             struct fault *fault)
 {
-    const struct reach reach = {.attachment = attachment,
-                                .steps = {.first = restore_all, .ctx = sampling},
-                                .retried = {.kind = NOTE_RESTORE_RETRIED,
-                                            .active = prof_is_active(&sampling->former),
-                                            .more = !sampling->owed}};
+    const struct reach reach = {
+        .attachment = attachment,
+        .steps = {.first = restore_owed, .ctx = sampling},
+        .retried = {.kind = NOTE_RESTORE_RETRIED, .active = prof_is_active(&sampling->former)}};
 
     attachment->owes = attachment->calls > 0; /* until it is closed */
     return try_until(&reach, clock_now() + (uint64_t)GIVE_UP_S * SECOND_NS, fault);
@@ -539,8 +535,7 @@ bool sampling_is_gone(const struct attachment *attachment, struct sampling *samp
 fault_code sampling_settle(struct attachment *attachment, struct sampling *sampling,
                            struct fault *fault)
 {
-    bool owed = sampling->owed || sampling->more_owed;
-    fault_code rc = owed ? give_back(attachment, sampling, fault) : FAULT_NONE;
+    fault_code rc = sampling->owed ? give_back(attachment, sampling, fault) : FAULT_NONE;
     bool gone = sampling_is_gone(attachment, sampling, rc);
 
     if (fault_is_gone(rc) && !gone) { /* only the thread of the request has ended */

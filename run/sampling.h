@@ -31,9 +31,6 @@ struct sampling {
     uint64_t reported_until;  /* progress is that from began until then; 0: that of each wait */
     struct activation_layout layout;
     struct activation activation;
-    held_action more; /* restores something else that may be owed; NULL: nothing */
-    void *more_ctx;
-    bool more_owed; /* more is to be run by sampling_settle; it clears this */
 };
 
 /*
@@ -42,9 +39,8 @@ struct sampling {
  */
 
 /*
- * In a hold: reads the state, fails if profiling or streaming is not possible
- * (the latter unless `more` is set: no profile is dumped then), switches on. Then, after the hold
- * and in any case, sampling_begun.
+ * In a hold: reads the state, fails if profiling or streaming is not possible, switches on. Then,
+ * after the hold and in any case, sampling_begun.
  */
 fault_code sampling_begin(struct attachment *attachment, void *sampling, struct fault *fault);
 /*
@@ -99,7 +95,7 @@ fault_code sampling_finish(struct attachment *attachment, struct sampling *sampl
 bool sampling_is_gone(const struct attachment *attachment, struct sampling *sampling,
                       fault_code rc);
 /*
- * At the end of a run: if prof.active, or more, is not restored yet, restores it in
+ * At the end of a run: if prof.active is not restored yet, restores it in
  * further holds, for at most 30 seconds. Nothing is owed to a target that is
  * gone. Then sampling_leave, and attachment_close.
  */

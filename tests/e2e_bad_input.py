@@ -58,7 +58,7 @@ PACKAGED = ("/usr/lib/x86_64-linux-gnu/libjemalloc.so.2", "/usr/lib64/libjemallo
 ANY_ALLOCATOR = ("explain", "leak")  # the verbs that serve any process
 WORDS_OF = {"watch": ("--when", "rss>1%", "--max", "1", "-o", "{}"), "mallctl": ("--list",),
             "top": ("--once",), "dump": ("-o", "{}/a.heap"), "record": ("-d", "1s", "-o", "{}/b.heap"),
-            "recent": ("-d", "1s"), "reset": (), "purge": ()}
+            "reset": (), "purge": ()}
 
 
 def preloadable():
@@ -160,7 +160,6 @@ class Words(lib.TestCase):
             (("report", "--unit", "kib", profile), "unknown unit 'kib': did you mean KiB?"),
             (("report", "--value", "inuse-space", profile), "did you mean inuse_space?"),
             (("top", "--sort", "grwoth", "42"), "unknown order 'grwoth': did you mean growth?"),
-            (("recent", "--sort", "sise", "42"), "unknown order 'sise': did you mean size?"),
             (("42", "--instance", "0"), "jeattach explain"),
             (("42", "dump"), "the verb must come before process 42\n  fix:   jeattach dump 42\n"),
             (("-p", "42"), "no verb given, so the verb is ps"),
@@ -183,7 +182,7 @@ class Words(lib.TestCase):
         profile = os.path.join(lib.ROOT, "tests", "fixtures", "5.2.1.heap")
         known = ".heap, .symbolized, .txt, .tree, .folded, .pb.gz, .html, .dot, .svg, .json"
         commands = (("report", profile), ("dump", victim.pid), ("record", "-d", "1ms", victim.pid),
-                    ("leak", "-d", "1ms", victim.pid), ("recent", "-d", "1ms", victim.pid))
+                    ("leak", "-d", "1ms", victim.pid))
         for words in commands:
             for name, told in (("x.prof", known), ("x.htm", "did you mean .html?"),
                                ("x.pb", "did you mean .pb.gz?"), ("x.heap.gz", known)):

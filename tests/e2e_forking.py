@@ -183,7 +183,7 @@ class OldLibrary(TestCase):
                  ("stats", "--full", "--json"), ("purge",), ("mallctl", "version", "arenas.narenas"),
                  ("mallctl", "arena.0.dirty_decay_ms=5000"), ("reset",), ("top", "--once"),
                  ("record", "--call", "-d", "1ms", "-o", "/dev/null"),
-                 ("leak", "--call", "-d", "1ms", "--settle", "1ms"), ("recent", "-d", "1ms"))
+                 ("leak", "--call", "-d", "1ms", "--settle", "1ms"))
         for start in (self.forker, self.dash):
             self.calls(start(), 200, *verbs)
 

@@ -1,4 +1,4 @@
-"""What is left of a process that ends while record, leak, recent or watch are at work on it."""
+"""What is left of a process that ends while record, leak or watch are at work on it."""
 
 import gzip
 import json
@@ -291,46 +291,6 @@ class Leak(TestCase):
         process.die("kill")
         out, _ = self.ended(tool)
         self.assertIn("take", out.splitlines()[0])
-
-
-class Recent(TestCase):
-    def alive(self, told):
-        return sum(site["alive"] for site in told["sites"] if site["calls"][0] == "take")
-
-    def test_killed(self):
-        """The last list that was taken."""
-        process = self.grower()
-        tool = self.begin("recent", process, "--json")
-        self.seed(tool, process)
-        process.die("kill")
-        told = json.loads(self.ended(tool)[0].splitlines()[0])
-        self.assertIs(told["cut_short"], True)
-        self.assertEqual(self.alive(told), SEEDED)
-
-    def test_the_list_goes_on(self):
-        """The lists that are taken meanwhile take nothing out of the one at the end."""
-        process = self.grower()
-        tool = self.begin("recent", process, "--json", "--last", "5000")
-        process.seed()
-        self.wait_kept(tool, 3)
-        process.seed()
-        self.wait_kept(tool, 1)
-        tool.send_signal(signal.SIGINT)
-        code, out, err = self.end(tool)
-        self.assertEqual(code, lib.INTERRUPTED, err)
-        told = json.loads(out)
-        self.assertIs(told["cut_short"], False)
-        self.assertIsNone(told["age_ns"])
-        self.assertEqual(self.alive(told), 2 * SEEDED)
-
-    def test_file(self):
-        process = self.grower()
-        path = os.path.join(self.directory(), "x.heap")
-        tool = self.begin("recent", process, "-o", path)
-        self.seed(tool, process)
-        process.die("exit")
-        self.ended(tool)
-        self.assert_seeded(path)
 
 
 class Watch(WatchTest, TestCase):

@@ -14,7 +14,7 @@ OF_AUTOMATIC = (
     ("dump",), ("dump", "--call", "-o", "-"), ("dump", "--call", "-o", "-", "-f", "folded"),
     ("reset",), ("mallctl", "prof.reset"), ("mallctl", "thread.prof.active"),
     ("mallctl", "thread.prof.name"), ("record", "--call", "-d", "100ms", "-o", "-"),
-    ("leak", "--call", "-d", "100ms"), ("recent", "-d", "100ms"),
+    ("leak", "--call", "-d", "100ms"),
 )
 OF_FIRST = (("stats", "--full", "--json"), ("stats", "--full"))
 # Verbs that run no function of an application.
@@ -118,7 +118,7 @@ class Hooks(lib.TestCase):
         """Samples are not dropped, profiling stays off, other names are not written."""
         pid = self.start("zero", "held")
         for words in (("mallctl", "prof.active=true", "arena.0.purge"), 
-                      ("record", "--call", "-d", "1s"), ("leak", "--call", "-d", "1s"), ("recent", "-d", "1s")):
+                      ("record", "--call", "-d", "1s"), ("leak", "--call", "-d", "1s")):
             self.assert_refused(pid, words, 0)
             line = self.assert_ran(lib.run_tool("mallctl", pid, "prof.active")).text
             self.assertEqual(line, "prof.active = false\n")

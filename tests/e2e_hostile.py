@@ -22,7 +22,7 @@ VERBS = (("status",), ("stats",), ("stats", "--call"), ("stats", "--prometheus")
          ("record", "-d", "50ms", "-o", "%n.heap"), ("record", "-d", "50ms", "-o", "%n.folded"),
          ("record", "--call", "-d", "50ms", "-o", "%n.heap"), ("dump", "-o", "%n.heap"),
          ("leak", "-d", "50ms", "--settle", "10ms"), ("top", "--once"), ("top", "--call", "--once"),
-         ("leak", "--call", "-d", "50ms", "--settle", "10ms"), ("recent", "-d", "50ms"),
+         ("leak", "--call", "-d", "50ms", "--settle", "10ms"),
          ("watch", "--when", "rss>1K", "--once", "-o", "."),
          ("watch", "--call", "--when", "rss>1K", "--once", "-o", "."))
 

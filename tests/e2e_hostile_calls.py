@@ -151,24 +151,6 @@ class Calls(hostile.TestCase):
                 self.assertEqual(list(json.loads(result.out)), ["error"])
             self.assert_untraced(process)
 
-    # ---- recent allocations --------------------------------------------------------------
-
-    def test_recent(self):
-        """A list without an end, without a form, of nothing, and with values that no jemalloc has."""
-        for mode, codes in (("", (lib.OK,)), ("escapes", (lib.OK,)), ("broken", (lib.REFUSED,)),
-                            ("nested", (lib.CALL_LATE, lib.OUTPUT_FAILED, lib.REFUSED)),
-                            ("stacks", (lib.CALL_LATE, lib.OUTPUT_FAILED)),
-                            ("endless", (lib.CALL_LATE, lib.OUTPUT_FAILED)), ("own", (lib.REFUSED,)),
-                            ("garbage", (lib.REFUSED,)), ("refuse", (lib.REFUSED,))):
-            for words in ((), ("--json",)):
-                with self.subTest(mode=mode, words=words):
-                    result, process = self.run_mode(mode, "recent", "-d", "1ms", *words,
-                                                    memory=1024 * MIB, timeout="3s")
-                    self.assertIn(result.code, codes, result)
-                    if words and result.code == lib.OK:
-                        self.assertEqual(len(json.loads(result.out)["records"]), mode == "escapes")
-                    self.assert_untraced(process)
-
     # ---- the end of the call -------------------------------------------------------------
 
     def test_the_end_of_the_process(self):

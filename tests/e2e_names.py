@@ -431,7 +431,7 @@ class Hooked(lib.TestCase):
         self.assertIn("allocation\n", told)
         for words in (("dump",), ("dump", "--call", "-o", "-"), ("stats", "--full"), ("reset",),
                       ("purge",), ("on", "--call"), ("leak", "--call", "-d", "100ms"),
-                      ("recent", "-d", "100ms"), ("mallctl", "thread.prof.name"),
+                      ("mallctl", "thread.prof.name"),
                       ("mallctl", "prof.gdump=true")):
             self.assert_ran(lib.run_tool(words[0], pid, *words[1:]))
         self.assertEqual(lib.read_text(self.log), told)

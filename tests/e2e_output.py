@@ -105,7 +105,7 @@ class Existing(lib.TestCase):
     def commands(self):
         pid, short = self.target.pid, ("-d", "1ms", self.target.pid)
         return (("dump", pid), ("dump", "--call", pid), ("record", *short), ("leak", *short),
-                ("recent", *short), ("report", self.heap))
+                ("report", self.heap))
 
     def assert_replaced(self):
         text = lib.read_text(self.path)

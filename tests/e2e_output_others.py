@@ -193,7 +193,6 @@ class Sticky(lib.TestCase):
                       ("record", victim.pid, "-d", "50ms", "-o", directory + "/%p.heap"),
                       ("leak", victim.pid, "-d", "50ms", "--settle", "10ms", "-o",
                        directory + "/leak.txt"),
-                      ("recent", victim.pid, "-d", "50ms", "-o", directory + "/recent.heap"),
                       ("watch", victim.pid, "--when", "rss>1K", "--once", "-o", directory)):
             with self.subTest(words=words):
                 before = self.entries()

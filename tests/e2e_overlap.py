@@ -24,7 +24,6 @@ VERBS = (
     ("record", "-d", "1h", "-o", "/dev/null", "--force"),
     ("record", "-d", "1h", "-o", "/dev/null", "--force", "--call"),
     ("leak", "-d", "1h"),
-    ("recent", "-d", "1h"),
     ("watch", "--on", "--when", "rss>90%", "-o", "."),
 )
 

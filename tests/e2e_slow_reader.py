@@ -184,7 +184,6 @@ class EveryVerb(TestCase):
         yield from (("record", "-o", self.file(), *short),
                     ("record", "--json", "-o", self.file(), *short))
         yield from (("leak", *words, *short) for words in ((), ("--json",), ("-f", "text")))
-        yield from (("recent", *words, *short) for words in ((), ("--json",), ("-f", "text")))
         yield from (("stats", word, pid) for word in ("--full", "--prometheus", "--threads"))
         yield from ((verb, *words, pid) for words in ((), ("--json",)) for verb in ("frag", "peek"))
         yield from (("explain", pid), ("stats", "--bins", pid), ("leak", "--faults", "--dry-run", pid))
@@ -288,8 +287,7 @@ class EveryVerb(TestCase):
     def test_full_file(self):
         """-o on a full device."""
         for words in (("dump", self.pid), ("dump", "--call", self.pid), ("report", self.heap),
-                      ("record", "-d", "1ms", self.pid), ("leak", "-d", "1ms", "-f", "text", self.pid),
-                      ("recent", "-d", "1ms", self.pid)):
+                      ("record", "-d", "1ms", self.pid), ("leak", "-d", "1ms", "-f", "text", self.pid)):
             with self.subTest(words=words):
                 result = lib.run_tool(*words, "-o", "/dev/full")
                 self.assert_told(result, "/dev/full: No space left on device")

@@ -62,10 +62,6 @@ class Valgrind(lib.TestCase):
         for form in forms if lib.LONG else forms[:1]:
             self.on_each("stats", *form)
 
-    def test_recent(self):
-        for words in ((), ("--json",), ("-f", "flame")) if lib.LONG else (("--json",),):
-            self.on_each("recent", "-d", "300ms", *words, unwound=True)
-
     def test_reset(self):
         self.on_each("reset")
 

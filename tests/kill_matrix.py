@@ -52,16 +52,14 @@ CALLS_OF_A_WAITER = 10
 # that address: deaths there may leave this many mappings.
 MAPPINGS_LEFT_ALLOWED = 0
 
-RECENT_OFF = "experimental.prof_recent.alloc_max=0"
-
 # Each kind of use: reads, a write with its read-back, an action, statistics with their epoch.
 MALLCTL_NAMES = ["opt.prof", "prof.gdump=false", "arena.0.decay", "stats.resident", "version"]
 
 VERBS = ("on", "dump", "stream", "stats", "report", "mallctl", "reset", "purge", "record", "leak")
-VERBS += ("recent", "watch", "top", "several", "freeze", "byte", "repair", "frag", "bins")
+VERBS += ("watch", "top", "several", "freeze", "byte", "repair", "frag", "bins")
 
 # Other verbs write nothing the second time: profiling is already on.
-SWITCHING = ("on", "record", "leak", "recent", "watch", "several", "repair")
+SWITCHING = ("on", "record", "leak", "watch", "several", "repair")
 
 # In the second stop of record --call, the list of calls that has the dump had begun: it is the one
 # whose system calls are replaced.
@@ -120,7 +118,6 @@ class Series:
             "purge": ["purge"],
             "top": ["top", "--call", "--once"],
             "record": ["record", "--call", "-d", "1ms", "-o", "/dev/null"],
-            "recent": ["recent", "--for", "1ms"],
             "leak": ["leak", "--call", "--reset", "-d", "1ms", "--settle", "1ms"],
             "watch": ["watch", "--call", "--when", "rss>1K", "--once", "--on", "-o",
                       self.profiles],
@@ -315,8 +312,6 @@ class Series:
             result = lib.run_tool(*self.arguments())
         else:
             result = lib.run_tool("on" if self.verb == "top" else "off", "--call", self.victim.pid)
-        if result.code == lib.OK and self.verb == "recent":  # so that the next one writes it again
-            result = lib.run_tool("mallctl", self.victim.pid, RECENT_OFF)
         if result.code != lib.OK:
             self.fault(where, "the next use fails: %s" % str(result))
         if self.verb == "repair":

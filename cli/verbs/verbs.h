@@ -41,7 +41,6 @@ extern const struct verb verb_on;
 extern const struct verb verb_peek;
 extern const struct verb verb_ps;
 extern const struct verb verb_purge;
-extern const struct verb verb_recent;
 extern const struct verb verb_record;
 extern const struct verb verb_report;
 extern const struct verb verb_reset;

@@ -68,7 +68,7 @@ _jeattach_files()
 _jeattach()
 {
     local cur=${COMP_WORDS[COMP_CWORD]} option='' verb='' before='' pids=() i
-    local verbs='ps explain status on off dump record leak recent watch report stats frag peek top reset purge mallctl'
+    local verbs='ps explain status on off dump record leak watch report stats frag peek top reset purge mallctl'
     local looks='--format --focus --ignore --hide --show --by-thread --allocator --no-fold --full-names --depth --lines --invert --value --unit'
     looks+=' --rows --no-inlines --debuginfod --output --force --mode'
     local looks_live='--focus --ignore --hide --show --allocator --no-fold --full-names --depth --rows --no-inlines --debuginfod'
@@ -103,7 +103,6 @@ _jeattach()
         frag) options+=' --rows --call --no-call --force-hooks' ;;
         peek) options+=' --samples --show-bytes --rows --core --exe --root' ;;
         explain) options+=' --duration --core --exe --root' ;;
-        recent) options+=" --duration --for --last --sort $looks" ;;
         report) options+=" --base --between --stats --root --perf-map --sort --list $looks" ;;
         status) options+=' --core --exe --root' ;;
         on) options+=' --repair --allow-reset' ;;
@@ -120,7 +119,7 @@ _jeattach()
         dump | record | leak) options+=' --freeze' ;;
     esac
     case $verb in
-        on | dump | record | leak | recent | watch | top | stats | reset | purge | mallctl) options+=' --force-hooks' ;;
+        on | dump | record | leak | watch | top | stats | reset | purge | mallctl) options+=' --force-hooks' ;;
     esac
 
     # readline splits --option=value into three words.
@@ -133,7 +132,7 @@ _jeattach()
     for ((i = 2; i < ${#COMP_WORDS[@]}; i++)); do
         [ "$i" -eq "$COMP_CWORD" ] && continue
         case ${COMP_WORDS[i - 1]} in
-            --for | --last | -o | --output | --path | --timeout | --thread | --instance | --lg-sample | --mode | --rows | -d | --duration | --every | --every-bytes | --step | --interval | --share | \
+            -o | --output | --path | --timeout | --thread | --instance | --lg-sample | --mode | --rows | -d | --duration | --every | --every-bytes | --step | --interval | --share | \
                 --count | --keep | --settle | -n | --name | --container | --cgroup | --parallel) continue ;;
             --when | --max | --cooldown) continue ;;
         esac
@@ -170,7 +169,6 @@ _jeattach()
             [ "$verb" = top ] && _jeattach_words 'cur growth' "$cur"
             [ "$verb" = report ] && _jeattach_words 'flat cum' "$cur"
             [ "$verb" = stats ] && _jeattach_words 'live waste requests size' "$cur"
-            [ "$verb" = recent ] && _jeattach_words 'newest size lifetime' "$cur"
             return
             ;;
         --mode)
@@ -197,8 +195,8 @@ _jeattach()
             _jeattach_words 'auto B KiB MiB GiB' "$cur"
             return
             ;;
-        --path | --last | --instance | --focus | --ignore | --hide | --show | --list | --rows | --count | --keep | --share | --step) return ;;
-        -d | --interval | --duration | --for | --every | --settle)
+        --path | --instance | --focus | --ignore | --hide | --show | --list | --rows | --count | --keep | --share | --step) return ;;
+        -d | --interval | --duration | --every | --settle)
             _jeattach_words '10s 30s 5m 1h' "$cur"
             return
             ;;

@@ -1,6 +1,6 @@
 # fish completion for jeattach(1)
 
-set -g __jeattach_verbs ps explain status on off dump record leak recent watch report stats frag peek top reset purge mallctl help
+set -g __jeattach_verbs ps explain status on off dump record leak watch report stats frag peek top reset purge mallctl help
 
 # True if the verb is one of the arguments. Options may stand before it; without a verb it is ps.
 function __jeattach_verb
@@ -50,13 +50,13 @@ function __jeattach_threads
     end
 end
 
-set -l verbs ps explain status on off dump record leak recent watch report stats frag peek top reset purge mallctl
-set -l processes explain status on off dump record leak recent watch stats frag peek top reset purge mallctl
-set -l several explain status on off dump record leak recent stats frag peek reset purge mallctl
+set -l verbs ps explain status on off dump record leak watch report stats frag peek top reset purge mallctl
+set -l processes explain status on off dump record leak watch stats frag peek top reset purge mallctl
+set -l several explain status on off dump record leak stats frag peek reset purge mallctl
 set -l calls on off dump record leak watch frag top
-set -l hooks on dump record leak recent watch stats frag top reset purge mallctl
-set -l sites dump record leak recent report top
-set -l looks dump record leak recent report
+set -l hooks on dump record leak watch stats frag top reset purge mallctl
+set -l sites dump record leak report top
+set -l looks dump record leak report
 set -l cores explain status dump stats peek
 
 complete -c jeattach -f
@@ -70,7 +70,6 @@ complete -c jeattach -n __jeattach_no_verb -a off -d 'stop sampling allocations'
 complete -c jeattach -n __jeattach_no_verb -a dump -d 'write a heap profile, here (-o) or in the target'
 complete -c jeattach -n __jeattach_no_verb -a record -d 'sample for a while, write a profile, restore the former state'
 complete -c jeattach -n __jeattach_no_verb -a leak -d 'show what grows in a process, and which calls make it grow'
-complete -c jeattach -n __jeattach_no_verb -a recent -d 'list the last sampled allocations, with their age and lifetime'
 complete -c jeattach -n __jeattach_no_verb -a report -d 'show a profile from a file as a table, flame graph, pprof, ...'
 complete -c jeattach -n __jeattach_no_verb -a stats -d 'show where the memory is, by the counts of jemalloc and the kernel'
 complete -c jeattach -n __jeattach_no_verb -a frag -d 'show which stacks keep free memory from being returned'
@@ -139,7 +138,6 @@ complete -c jeattach -n "__jeattach_verb $sites" -l rows -x -d 'show at most thi
 complete -c jeattach -n "__jeattach_verb $sites" -l no-inlines -d 'use only symbol tables'
 complete -c jeattach -n "__jeattach_verb $sites" -l debuginfod -d 'ask servers for debug information'
 complete -c jeattach -n '__jeattach_verb top' -l sort -x -a 'cur growth' -d 'order of the sites'
-complete -c jeattach -n '__jeattach_verb recent' -l sort -x -a 'newest size lifetime' -d 'what is shown first'
 complete -c jeattach -n '__jeattach_verb report' -l sort -x -a 'flat cum' -d 'order of the functions'
 complete -c jeattach -n '__jeattach_verb report' -l list -x -d 'show the source of functions, with what each line allocates'
 complete -c jeattach -n '__jeattach_verb report' -l base -r -F -d 'show the growth since this profile'
@@ -148,7 +146,7 @@ complete -c jeattach -n '__jeattach_verb report' -l perf-map -r -F -d 'take name
 
 # ---- options of some verbs ----
 complete -c jeattach -n '__jeattach_verb dump' -l path -x -d 'write to this path in the target'
-complete -c jeattach -n '__jeattach_verb explain record leak recent' -s d -l duration -x -a '10s 30s 5m 1h' -d 'how long to sample'
+complete -c jeattach -n '__jeattach_verb explain record leak' -s d -l duration -x -a '10s 30s 5m 1h' -d 'how long to sample'
 complete -c jeattach -n '__jeattach_verb top' -s d -l interval -x -a '500ms 1s 2s 5s 30s' -d 'time between two refreshes'
 complete -c jeattach -n '__jeattach_verb record' -l every -x -a '30s 5m 1h' -d 'take a series: one profile in each such time'
 complete -c jeattach -n '__jeattach_verb record' -l every-bytes -x -a '100M 1G 10G' -d 'take a series: one profile each time that so much was allocated'
@@ -158,8 +156,6 @@ complete -c jeattach -n '__jeattach_verb record top' -l count -x -d 'end after t
 complete -c jeattach -n '__jeattach_verb record watch' -l keep -x -d 'keep the last profiles'
 complete -c jeattach -n '__jeattach_verb leak' -l settle -x -a '10s 30s 5m' -d 'switch sampling off for this long before the second profile'
 complete -c jeattach -n '__jeattach_verb leak' -l reset -d 'call prof.reset first, which drops all samples taken so far'
-complete -c jeattach -n '__jeattach_verb recent' -l for -x -a '10s 30s 5m' -d 'how long to sample'
-complete -c jeattach -n '__jeattach_verb recent' -l last -x -a '100 1000 10000' -d 'list the last samples'
 complete -c jeattach -n '__jeattach_verb on' -l repair -d 'switch on the threads in which thread.prof.active is false'
 complete -c jeattach -n '__jeattach_verb on' -l allow-reset -d 'allow a call of prof.reset, if jemalloc 5.2 needs it'
 complete -c jeattach -n '__jeattach_verb reset' -l lg-sample -x -a '12 14 16 19 21' -d 'take a sample every 2^N bytes on average'

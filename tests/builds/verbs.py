@@ -378,25 +378,6 @@ class Verbs:
             self.subject.ask("more 40000")
             over.wait(0.005)
 
-    def check_recent(self):
-        words = ("-d", "800ms")
-        if not self.enabled:
-            self.not_enabled("recent", *words)
-            return
-        self.ensure(False)
-        if self.subject.build.release < "5.3":
-            self.failed(lib.REFUSED, "does not list recent allocations", "recent", *words)
-            return
-        told = json.loads(self.subject.beside(
-            lambda: self.run("recent", *words, "--json"), self.leak_some).text)
-        equal(self.own_active(), False, "prof.active after recent")
-        text = self.run("mallctl", "experimental.prof_recent.alloc_max").text
-        equal(text, "experimental.prof_recent.alloc_max = 0\n", "the length of the list")
-        expect(told["alive"] > 0, "no sample is alive")
-        if self.subject.whole:
-            names = [call for site in told["sites"] for call in site["calls"]]
-            expect("keep_more" in names, "keep_more is not named:", names)
-
     def check_top(self):
         own = self.subject.own()  # writes epoch
         result = self.tool("top", self.pid, "--once", "--json")

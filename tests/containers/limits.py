@@ -44,7 +44,6 @@ CALLS = {
     "purge": ("purge",),
     "top": ("top", "--call", "--once"),
     "record": ("record", "--call", "-d", "1ms", "-o", "/dev/null"),
-    "recent": ("recent", "--for", "1ms"),
     "leak": ("leak", "--call", "--reset", "-d", "1ms", "--settle", "1ms"),
     "watch": ("watch", "--call", "--when", "rss>1K", "--once", "--on", "-o", "DIR"),
     "status": ("status",),

@@ -51,7 +51,7 @@ static void test_edits(void)
 static const char *suggested(const char *wrong, const char *prefix)
 {
     static const char *const words[] = {"ps",   "status", "on",    "off",   "dump", "record",
-                                        "leak", "recent", "stats", "reset", "top",  "stats"};
+                                        "leak", "report", "stats", "reset", "top",  "stats"};
     static char text[128];
     struct suggestion suggestion;
 
@@ -71,7 +71,7 @@ static void test_suggestions(void)
         {"Dmup", "dump"},
         {"stats", "stats"},
         {"stat", "status or stats"},
-        {"rec", "record or recent"},
+        {"rec", "record"},
         {"statsu", "status or stats"},
         {"of", "on or off"},
         {"recod", "record"},

@@ -354,63 +354,6 @@ static void follow_null(const char *name, void *oldp)
     }
 }
 
-/* Texts in place of a list of recent allocations, and what is repeated without end. */
-static const struct {
-    const char *mode, *text, *repeated;
-} lists[] = {
-    {"", "{\"sample_interval\":1,\"recent_alloc_max\":1000,\"recent_alloc\":[]}", ""},
-    {"endless", "{\"recent_alloc\":[{}", ",{}"},
-    {"stacks", "{\"recent_alloc\":[{\"alloc_trace\":[\"0x0\"", ",\"0xffffffffffffffff\""},
-    {"nested", "", "{\"a\":"},
-    {"broken", "{\"recent_alloc\":[{\"size\":}]}", ""},
-    {"escapes",
-     "{\"recent_alloc\":[{\"size\":18446744073709551615,\"usize\":18446744073709551615,"
-     "\"released\":true,\"alloc_thread_uid\":1,\"alloc_thread_name\":\"\x1b]0;t\x07\n\x9b\","
-     "\"alloc_time\":18446744073709551615,\"alloc_trace\":[\"0x0\",\"0xffffffffffffffff\"],"
-     "\"dalloc_thread_uid\":2,\"dalloc_time\":1,\"dalloc_trace\":[\"0x1\"]}]}",
-     ""},
-};
-
-static void print_list(void (*write_cb)(void *, const char *), void *opaque)
-{
-    for (size_t i = 0; i < sizeof lists / sizeof *lists; i++) {
-        if (!is(lists[i].mode))
-            continue;
-        write_cb(opaque, lists[i].text);
-        while (*lists[i].repeated)
-            write_cb(opaque, lists[i].repeated);
-    }
-}
-
-/* experimental.prof_recent.alloc_max and .alloc_dump, as 5.3 has them. */
-static int recent(const char *name, void *oldp, const void *newp)
-{
-    static ssize_t max;
-    struct {
-        void (*write_cb)(void *, const char *);
-        void *opaque;
-    } packet;
-    const ssize_t former = max;
-
-    if (!strcmp(name, "alloc_dump")) {
-        leave();
-        memcpy(&packet, newp, sizeof packet);
-        print_list(packet.write_cb, packet.opaque);
-        return 0;
-    }
-    if (newp)
-        memcpy(&max, newp, sizeof max);
-    if (oldp)
-        memcpy(oldp, &former, sizeof former);
-    return 0;
-}
-
-static int lies_about_recent(const char *name)
-{
-    return strncmp(name, "experimental.prof_recent.", 25) != 0 || is("garbage") || is("nowhere") ||
-           is("refuse");
-}
-
 int mallctl(const char *name, void *oldp, size_t *oldlenp, void *newp, size_t newlen)
 {
     (void)newlen;
@@ -421,8 +364,6 @@ int mallctl(const char *name, void *oldp, size_t *oldlenp, void *newp, size_t ne
     }
     if (!strcmp(name, "experimental.hooks.prof_dump"))
         return ENOENT;
-    if (!lies_about_recent(name))
-        return recent(name + 25, oldp, newp);
     if (!oldp || !oldlenp)
         return 0;
     if (is("bare"))

@@ -108,7 +108,6 @@ static const char *const limited[][VERB_WORDS] = {
     {"purge"},
     {"top", "--call", "--once"},
     {"record", "--call", "-d", "1ms", "-o", "/dev/null"},
-    {"recent", "--for", "1ms"},
     {"leak", "--call", "--reset", "-d", "1ms", "--settle", "1ms"},
     {"on", "--no-call"},
     {"dump", "--no-call", "-o", "-"},
