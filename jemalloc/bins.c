@@ -333,7 +333,7 @@ static void read_all_names(struct reading *reading, struct bins *bins)
 }
 
 /* jemalloc refuses every name of an arena that is not initialized (ctl.c, stats_arenas_i_index). */
-static void list_initialized(struct reading *reading, struct bins *bins)
+static void list_initialized(struct reading *reading, bool each, struct bins *bins)
 {
     uint64_t threads[ARENAS_ALL];
 
@@ -343,8 +343,11 @@ static void list_initialized(struct reading *reading, struct bins *bins)
     }
     reads_run(&reading->reads);
     for (size_t i = 0; i < reading->head.arenas; i++)
-        if (threads[i] != UINT64_MAX)
-            bins->arenas[bins->count++].arena = (int)i;
+        if (threads[i] != UINT64_MAX) {
+            bins->initialized++;
+            if (each)
+                bins->arenas[bins->count++].arena = (int)i;
+        }
 }
 
 static fault_code read_bins_once(struct reading *reading, bool each, struct bins *bins)
@@ -363,8 +366,7 @@ static fault_code read_bins_once(struct reading *reading, bool each, struct bins
     bins->has_nonfull = reading->head.where & BINS_521;
     bins->has_requests = true;
     bins->has_large_counts = true;
-    if (each)
-        list_initialized(reading, bins);
+    list_initialized(reading, each, bins);
     for (size_t i = 0; i < bins->count && rc == FAULT_NONE; i++)
         rc = read_arena(reading, &bins->arenas[i], &bins->arenas[0]);
     if (each && bins->since_50)

@@ -44,6 +44,7 @@ struct bins {
     struct stats_gauges gauges;
     struct arena_bins *arenas; /* the sum first; then each initialized one, if asked for */
     size_t count;
+    unsigned initialized;  /* arenas */
     bool has_requests;     /* allocations, frees and requests are known */
     bool has_nonfull;      /* since 5.2.1 */
     bool has_large_counts; /* not in the report in JSON */

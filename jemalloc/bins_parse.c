@@ -139,6 +139,7 @@ static struct arena_bins *add_arena(struct parsing *parsing, int number)
     struct arena_bins *arena = &bins->arenas[bins->count++];
     memset(arena, 0, sizeof *arena);
     arena->arena = number;
+    bins->initialized += number >= 0;
     return arena;
 }
 

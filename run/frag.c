@@ -1,15 +1,14 @@
 #include "run/frag.h"
 #include "base/list.h"
-#include "base/util.h"
 #include "jemalloc/extents/live.h"
 #include "jemalloc/extents/totals.h"
-#include "jemalloc/tsd/arenas.h"
 #include "run/faults.h"
 #include "run/readout.h"
-#include "run/thread_view.h"
 
 #include <stdlib.h>
 #include <string.h>
+
+enum { ARENAS_MAX = 4096 };
 
 static const char stage[] = "look for fragmentation";
 
@@ -46,7 +45,7 @@ static struct waste_class class_of(const struct bin *bin)
  */
 static uint64_t count_nonfull(const struct frag *frag, const struct bin *bin)
 {
-    const uint64_t count = bin->nonfull + frag->left.initialized;
+    const uint64_t count = bin->nonfull + frag->bins.initialized;
 
     return frag->bins.has_nonfull && count < bin->slabs ? count : bin->slabs;
 }
@@ -65,7 +64,6 @@ static fault_code take_frag_classes(struct frag *frag, struct fault *fault)
     }
     frag->class_count = count;
     frag->since_50 = frag->bins.since_50;
-    frag->has_left = true;
     frag->account.source = ACCOUNT_CALL;
     frag->account.counted.gauges = frag->bins.gauges;
     frag->account.counted.known = 0;
@@ -76,18 +74,6 @@ static fault_code take_frag_classes(struct frag *frag, struct fault *fault)
     return FAULT_NONE;
 }
 
-/* Returns the number of the class with most free space; SIZE_MAX: there is none. */
-static size_t largest_class(const struct bins *bins)
-{
-    const struct arena_bins *all = bins->arenas;
-    size_t most = SIZE_MAX;
-
-    for (size_t i = 0; bins->count && i < all->bin_count; i++)
-        if (most == SIZE_MAX || bin_waste(&all->bins[i]) > bin_waste(&all->bins[most]))
-            most = i;
-    return most;
-}
-
 /* ---- of a process, by a call ---- */
 
 /* The statistics first: a process without profiling has them, too. */
@@ -96,16 +82,11 @@ static fault_code count_held(struct attachment *attachment, void *ctx, struct fa
     struct frag *frag = ctx;
     struct injection *injection = &attachment->injection;
     fault_code rc = build_read(injection, &attachment->instance, &frag->account.build, fault);
-    size_t largest;
 
     bins_free(&frag->bins); /* of an attempt before */
     memset(&frag->bins, 0, sizeof frag->bins);
     if (rc == FAULT_NONE)
         rc = bins_read(injection, &attachment->instance, false, &frag->bins, fault);
-    largest = rc == FAULT_NONE ? largest_class(&frag->bins) : SIZE_MAX;
-    if (largest != SIZE_MAX)
-        rc = left_behind_read(injection, &attachment->instance, &frag->bins, largest, &frag->left,
-                              fault);
     frag->counted = rc == FAULT_NONE;
     return rc == FAULT_NONE ? build_can_profile(&frag->account.build, fault) : rc;
 }
@@ -182,7 +163,7 @@ static bool add_slab(void *ctx, const struct extent *extent)
     struct slab_total *total = &pass->slabs[extent->class];
     struct arena_frees *arenas = &pass->arenas;
 
-    if (!extent->slab || extent->arena >= TSD_ARENAS_MAX)
+    if (!extent->slab || extent->arena >= ARENAS_MAX)
         return true;
     while (arenas->count <= extent->arena) {
         if (!LIST_GROW(arenas->list, arenas->capacity, arenas->count)) {
@@ -221,51 +202,15 @@ static fault_code set_classes(struct frag *frag, const struct slab_pass *pass,
     return FAULT_NONE;
 }
 
-/* Threads that cannot be seen may have any arena. */
-static bool find_used_arenas(struct attachment *attachment, bool used[TSD_ARENAS_MAX])
+static void sum_arenas(struct frag *frag, const struct arena_frees *arenas,
+                       const struct extents_pass *read)
 {
-    struct thread_view view;
-    struct fault ignored;
-    bool known =
-        thread_view_read(&view, attachment, 0, &ignored) == FAULT_NONE && view.threads.place.layout;
-
-    if (known)
-        thread_view_number_arenas(&view);
-    for (size_t i = 0; known && i < view.threads.count; i++) {
-        const struct tsd_thread *thread = &view.threads.list[i];
-        known = thread->background || thread->pointer;
-        if (thread->arena_at && thread->arena < 0)
-            known = false;
-        else if (thread->arena >= 0 && thread->arena < TSD_ARENAS_MAX)
-            used[thread->arena] = true;
-    }
-    thread_view_free(&view);
-    return known;
-}
-
-static void sum_arenas(struct frag *frag, struct attachment *attachment,
-                       const struct arena_frees *arenas, const struct extents_pass *read)
-{
-    AUTO_FREE bool *used = calloc(TSD_ARENAS_MAX, sizeof *used);
-    size_t most = 0;
-
-    frag->has_left = used && find_used_arenas(attachment, used);
-    for (size_t i = 1; i < frag->class_count; i++)
-        if (waste_bytes(&frag->classes[i]) > waste_bytes(&frag->classes[most]))
-            most = i;
-    frag->left.size = frag->classes[most].size;
-    frag->left.initialized = (unsigned)arenas->count;
     for (size_t i = 0; i < arenas->count; i++) {
         uint64_t all = 0;
         for (size_t j = 0; j < frag->class_count; j++)
             all += extents_estimate(read, arenas->list[i][j]);
         frag->arenas += all > 0;
         frag->largest = all > frag->largest ? all : frag->largest;
-        if (!frag->has_left || used[i])
-            continue;
-        frag->left_all += all;
-        frag->left.bytes += extents_estimate(read, arenas->list[i][most]);
-        frag->left.arenas += arenas->list[i][most] > 0;
     }
 }
 
@@ -392,7 +337,7 @@ static fault_code count_frag_records(struct frag *frag, struct attachment *attac
         rc = set_classes(frag, pass, look, &out, fault);
     attachment->reads = rc == FAULT_NONE;
     if (rc == FAULT_NONE) {
-        sum_arenas(frag, attachment, &pass->arenas, &out);
+        sum_arenas(frag, &pass->arenas, &out);
         for (size_t i = 0; i < look->sample_count; i++)
             if (look->samples[i].class < pass->classes->bins)
                 frag->behind_sampled += pass->classes->page;
@@ -433,10 +378,7 @@ fault_code frag_take(struct frag *frag, struct attachment *attachment, struct fa
 fault_code frag_parse(struct frag *frag, const char *json, size_t len, struct fault *fault)
 {
     fault_code rc = bins_parse(&frag->bins, json, len, fault);
-    size_t largest = rc == FAULT_NONE ? largest_class(&frag->bins) : SIZE_MAX;
 
-    if (largest != SIZE_MAX)
-        left_behind_take(&frag->bins, largest, &frag->left);
     frag->counted = rc == FAULT_NONE;
     return rc == FAULT_NONE ? take_frag_classes(frag, fault) : rc;
 }

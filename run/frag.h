@@ -5,7 +5,7 @@
  */
 #pragma once
 
-#include "jemalloc/left_behind.h"
+#include "jemalloc/bins.h"
 #include "profile/waste.h"
 #include "run/account.h"
 #include "run/capture.h"
@@ -14,9 +14,6 @@ struct frag {
     struct account account;
     struct bins bins;            /* unless it was read from the records */
     bool since_50;               /* the gauges that came with jemalloc 5.0 are known */
-    bool has_left;               /* which arenas have no thread is known */
-    struct left_behind left;     /* of the class with most free space */
-    uint64_t left_all;           /* bytes in such arenas, of all classes; 0 with bins */
     unsigned arenas;             /* that have free space in slabs; 0: unknown */
     uint64_t largest;            /* bytes in the one that has most */
     uint64_t behind_sampled;     /* bytes: the page behind each small object that is sampled */

@@ -112,7 +112,6 @@ class Frag(lib.TestCase):
         self.assertEqual((offline["source"], offline["by_samples"]), ("call", 0))
         self.assertEqual({row["by"] for row in offline["rows"]} - {None}, {"inference"})
         self.assertEqual({row["by"] for row in told["rows"]} - {None}, {"samples"})
-        self.assertEqual(offline["left_behind"], told["left_behind"])
         self.assert_blames(offline, function, waste)
         text = self.assert_ran(lib.run_tool("frag", process.pid)).text
         answer, rest = text.split("\n", 1)
@@ -129,7 +128,6 @@ class Frag(lib.TestCase):
         _, told, _ = self.assert_found("survivors", "keep_b")
         names = {call["function"] for row in told["rows"] for call in row["stack"] or []}
         self.assertNotIn("churn_a", names)
-        self.assertEqual((told["left_behind"]["bytes"], told["left_behind"]["arenas"]), (0, 0))
 
     def test_resized(self):
         """Some objects of the former size class stay."""
@@ -137,11 +135,7 @@ class Frag(lib.TestCase):
 
     def test_left_behind(self):
         """In the arena of a thread that has ended."""
-        _, told, text = self.assert_found("left", "keep_b")
-        left, whole = told["left_behind"], told["rows"][0]["class_bytes"]
-        self.assertEqual((left["size"], left["arenas"]), (SIZE, 1))
-        self.assertAlmostEqual(left["bytes"], whole, delta=0.02 * whole)
-        self.assertRegex(text, r"in the 48-byte slabs of 1 arena that no thread is assigned to")
+        self.assert_found("left", "keep_b")
 
     def test_full_slabs_beside(self):
         """Most objects of that size are in full slabs, which pin nothing: nobody is blamed."""
@@ -161,7 +155,6 @@ class Frag(lib.TestCase):
         called = self.frag("--call", process.pid)
         self.assertEqual((called["source"], called["by_samples"]), ("call", 0))
         self.assertGreater(called["calls"], 0)
-        self.assertEqual(called["left_behind"], told["left_behind"])
         self.assertAlmostEqual(
             called["slabs"], told["slabs"], delta=0.01 * told["slabs"]
         )
@@ -209,11 +202,9 @@ class Frag(lib.TestCase):
         self.assertRegex(text, r"\n +[\d.]+ [KM]iB in \d+ more rows \(--rows 0 shows all\)\n")
 
     def test_ended_threads(self):
-        """What they left behind, and what helps; the same as jemalloc says itself."""
+        """What helps against what they left behind; the same as jemalloc says itself."""
         process, waste = self.start_waster("ended")
         told = self.frag(process.pid)
-        self.assertGreater(told["left_behind"]["arenas"], 1)
-        self.assertGreater(told["left_behind"]["bytes"], 0.25 * waste)
         self.assertTrue([line for line in told["helps"] if "fewer arenas (narenas:N" in line])
         self.assert_as_by_call(told, process)
 

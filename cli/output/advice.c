@@ -8,7 +8,7 @@
 #include <string.h>
 
 /* Below these parts of the free space in slabs a cause is not worth a line. */
-enum { SPREAD_PERCENT = 50, LEFT_PERCENT = 25, CACHED_PERCENT = 25 };
+enum { SPREAD_PERCENT = 50, CACHED_PERCENT = 25 };
 
 /* Servers that can move their objects together while they run. */
 static const char *const defragmenting[] = {"redis-server", "valkey-server", "keydb-server"};
@@ -59,14 +59,7 @@ static void advise_restart(struct advice *advice, const struct advice_facts *fac
 
 static void advise_arenas(struct advice *advice, const struct advice_facts *facts)
 {
-    char bytes[UNITS_TEXT];
-
-    if (is_part(facts->left, facts->slabs, LEFT_PERCENT))
-        add_line(advice,
-                 "helps: fewer arenas (narenas:N in MALLOC_CONF at its start): %s are in arenas "
-                 "without a thread, where no new object fills them",
-                 units_bytes((double)facts->left, bytes));
-    else if (facts->arenas > 1 && !is_part(facts->largest, facts->slabs, SPREAD_PERCENT))
+    if (facts->arenas > 1 && !is_part(facts->largest, facts->slabs, SPREAD_PERCENT))
         add_line(advice,
                  "helps: fewer arenas (narenas:N in MALLOC_CONF at its start): this space is "
                  "spread over %u, and each is filled only by threads of its own",

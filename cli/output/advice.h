@@ -30,7 +30,6 @@ struct advice_facts {
     const char *keeper;  /* the call whose objects keep most of it; NULL: unknown */
     uint64_t slabs;      /* bytes between objects in slabs */
     uint64_t largest;    /* of them: in the arena that has most of it */
-    uint64_t left;       /* and in arenas that no thread is assigned to */
     unsigned arenas;     /* that have some of it */
     uint64_t cached;     /* bytes that threads keep for their next allocations */
 };

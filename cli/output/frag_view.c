@@ -571,19 +571,6 @@ static void print_stacks(const struct frag_view *view, FILE *out)
 
 /* ---- what to do ---- */
 
-static void print_left(const struct frag_view *view, FILE *out)
-{
-    const struct left_behind *left = &view->frag->left;
-    char bytes[DISPLAY_NUMBER_SIZE];
-
-    if (left->bytes)
-        fprintf(out,
-                "%s in the %llu-byte slabs of %u arena%s that no thread is assigned to: no new "
-                "object fills it\n",
-                display_bytes(view->display, (double)left->bytes, bytes),
-                (unsigned long long)left->size, left->arenas, left->arenas == 1 ? "" : "s");
-}
-
 /* The advice names a stack only if it is sure of it. */
 static void make_advice(const struct frag_view *view, const struct parts *parts,
                         char place[PLACE_TEXT_SIZE], struct advice *advice)
@@ -603,7 +590,6 @@ static void make_advice(const struct frag_view *view, const struct parts *parts,
                                  .has_stacks = view->samples && view->samples->count,
                                  .slabs = view->waste->bytes,
                                  .largest = frag->largest,
-                                 .left = frag->left_all ? frag->left_all : frag->left.bytes,
                                  .arenas = frag->arenas};
 
     if (frag->bins.since_50)
@@ -622,7 +608,6 @@ void frag_print(const struct frag_view *view, FILE *out)
     make_parts(view, &parts);
     print_frag_answer(view, &parts, out);
     print_frag_parts(view, &parts, out);
-    print_left(view, out);
     print_stacks(view, out);
     make_advice(view, &parts, place, &advice);
     advice_print(&advice, out);
@@ -702,21 +687,6 @@ static const char *profile_word(const struct frag_view *view)
     return view->frag->why == FAULT_PROF_ABSENT ? "absent" : "disabled";
 }
 
-static void json_left_behind(const struct frag *frag, struct json *json)
-{
-    const struct left_behind *left = &frag->left;
-
-    if (!frag->has_left) {
-        json_null(json, "left_behind");
-        return;
-    }
-    json_object_begin(json, "left_behind");
-    json_number(json, "size", left->size);
-    json_number(json, "bytes", left->bytes);
-    json_number(json, "arenas", left->arenas);
-    json_object_end(json);
-}
-
 static void json_gauge(const struct frag *frag, const char *name, enum ctl_gauge gauge,
                        uint64_t bytes, struct json *json)
 {
@@ -754,7 +724,6 @@ void frag_json(const struct frag_view *view, struct json *json)
         json_number(json, "cached", frag->bins.arenas->cached);
     else
         json_null(json, "cached");
-    json_left_behind(frag, json);
     json_number(json, "by_samples", frag->by_object ? by_stacks(view->waste) : 0);
     json_number(json, "by_inference", frag->by_object ? 0 : by_stacks(view->waste));
     json_number(json, "not_sampled", view->waste->unknown);
