@@ -100,9 +100,6 @@ const char *value_format(enum ctl_type type, uint64_t value, const char *text, c
     case CTL_INT64:
         snprintf(out, size, "%" PRId64, (int64_t)value);
         break;
-    case CTL_INT:
-        snprintf(out, size, "%" PRId32, (int32_t)value);
-        break;
     case CTL_FIXED:
         if (value == UINT32_MAX)
             snprintf(out, size, "-1");
@@ -117,23 +114,4 @@ const char *value_format(enum ctl_type type, uint64_t value, const char *text, c
         break;
     }
     return out;
-}
-
-bool value_type(const char *text, enum ctl_type *type)
-{
-    static const struct {
-        const char *name;
-        enum ctl_type type;
-    } rows[] = {
-        {"bool", CTL_BOOL},         {"unsigned", CTL_UNSIGNED}, {"size_t", CTL_SIZE},
-        {"ssize_t", CTL_SSIZE},     {"uint64_t", CTL_UINT64},   {"int64_t", CTL_INT64},
-        {"uint32_t", CTL_UNSIGNED}, {"string", CTL_STRING},     {"int", CTL_INT},
-    };
-
-    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
-        *type = rows[i].type;
-        if (strcmp(rows[i].name, text) == 0)
-            return true;
-    }
-    return false;
 }

@@ -17,8 +17,3 @@ const char *value_wanted(enum ctl_type type);
 /* Formats a value that ctl_run has read: `true`, `4096`, `-1`, `"text"`, `0x7f..`. Returns out. */
 const char *value_format(enum ctl_type type, uint64_t value, const char *text, char *out,
                          size_t size);
-
-/* Parses a type: "bool", "int", "unsigned", "size_t", "ssize_t", "uint32_t", "uint64_t", "int64_t",
- * "string". */
-bool value_type(const char *text, enum ctl_type *type);
-#define VALUE_TYPES "bool, int, unsigned, size_t, ssize_t, uint32_t, uint64_t, int64_t or string"

@@ -30,9 +30,7 @@ static size_t text_len(const struct access *access)
 
 static bool uses_buffer(const struct access *access)
 {
-    /* A name that the table lacks may be such a name. */
-    return access->entry ? access->entry->traits & NAME_INTO_BUFFER
-                         : ctl_type_size(access->type) == 8 && !name_of_constants(access->name);
+    return access->entry->traits & NAME_INTO_BUFFER;
 }
 
 /* Returns bytes in the scratch area, in addition to those of every operation. */
@@ -121,8 +119,7 @@ static bool wants_epoch(const struct access *list, size_t count)
     for (size_t i = 0; i < count; i++) {
         if (strcmp(list[i].name, "epoch") == 0)
             return false;
-        wanted |= list[i].entry ? list[i].entry->traits & NAME_OF_EPOCH
-                                : name_of_statistics(list[i].name);
+        wanted |= list[i].entry->traits & NAME_OF_EPOCH;
     }
     return wanted;
 }

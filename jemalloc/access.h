@@ -7,7 +7,7 @@ enum { ACCESS_TEXT_MAX = 1024 }; /* bytes of a text to write, with its NUL */
 
 struct access {
     char name[CTL_NAME_MAX];
-    const struct ctl_name *entry; /* NULL: not in the table; it can only be read (unlisted) */
+    const struct ctl_name *entry;
     enum ctl_type type;
     unsigned use;     /* NAME_READ, NAME_WRITE or NAME_ACT */
     uint64_t value;   /* to write, as ctl_op.new_value */

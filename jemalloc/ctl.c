@@ -18,7 +18,6 @@ size_t ctl_type_size(enum ctl_type type)
     case CTL_BOOL:
         return 1;
     case CTL_UNSIGNED:
-    case CTL_INT:
     case CTL_FIXED:
         return 4;
     case CTL_VOID:

@@ -12,7 +12,6 @@ enum ctl_type {
     CTL_UNSIGNED, /* unsigned, uint32_t: 4 bytes */
     CTL_SSIZE,    /* ssize_t */
     CTL_INT64,    /* int64_t */
-    CTL_INT,      /* int: 4 bytes, in two's complement */
     CTL_FIXED,    /* fxp_t: 16 bits before the point, 16 after it */
     CTL_POINTER,  /* an address in the target */
     CTL_VOID,     /* neither read nor written */

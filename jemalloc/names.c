@@ -45,7 +45,7 @@ static const char *next_name_part(const char *text)
     return *text ? text + 1 : NULL;
 }
 
-bool name_fits(const char *pattern, const char *text)
+static bool name_fits(const char *pattern, const char *text)
 {
     unsigned ignored;
 
@@ -264,34 +264,6 @@ static bool class_is_safe(const char *text, const struct build *build)
                 return false;
         }
     return true;
-}
-
-static bool is_name_below(const char *text, const char *tree)
-{
-    size_t n = strlen(tree);
-
-    return strncmp(text, tree, n) == 0 && text[n] == '.';
-}
-
-bool name_of_constants(const char *text)
-{
-    return is_name_below(text, "opt") || is_name_below(text, "config");
-}
-
-bool name_of_statistics(const char *text)
-{
-    return is_name_below(text, "stats");
-}
-
-enum name_refusal name_judge_unlisted(const char *text, const struct build *build)
-{
-    if (name_of_constants(text))
-        return NAME_ALLOWED;
-    if (!name_of_statistics(text) && !is_name_below(text, "approximate_stats"))
-        return NAME_REFUSE_UNLISTED;
-    if (build->config_stats != FACT_YES)
-        return NAME_REFUSE_STATS;
-    return class_is_safe(text, build) ? NAME_ALLOWED : NAME_REFUSE_CLASS;
 }
 
 static enum name_refusal judge_direction(const struct ctl_name *name, unsigned use)

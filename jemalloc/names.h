@@ -52,7 +52,6 @@ enum name_refusal {
     NAME_REFUSE_DUMP,         /* jeattach dump makes it safe */
     NAME_REFUSE_LOG,          /* records every sample in memory, writes a file at exit */
     NAME_REFUSE_EXPERIMENTAL, /* meaning and type differ from build to build */
-    NAME_REFUSE_UNLISTED,     /* not in the table, and its read may do more than read */
 };
 
 struct ctl_name {
@@ -83,9 +82,6 @@ const struct ctl_name *names_find(const char *text, struct version version);
  */
 bool names_suggest(const char *text, struct version version, char out[CTL_NAME_MAX]);
 
-/* True for "arena.<i>.purge" and "arena.0.purge". */
-bool name_fits(const char *pattern, const char *text);
-
 /* True for "stats.arenas": it is not a name, but names begin with it. */
 bool names_begin(const char *text);
 
@@ -94,11 +90,6 @@ bool names_begin(const char *text);
  * matched by digits in the same part of the wildcard. Fills out with the name.
  */
 bool name_covered(const struct ctl_name *name, const char *wildcard, char out[CTL_NAME_MAX]);
-
-/* True for trees of constants: reading their names takes no lock and changes nothing. */
-bool name_of_constants(const char *text);
-/* True for trees whose values are of the last write of epoch. */
-bool name_of_statistics(const char *text);
 
 /* Returns how `NAME` or `NAME=VALUE` would use it: NAME_READ, NAME_WRITE or NAME_ACT. */
 unsigned name_use(const struct ctl_name *name, bool has_value);
@@ -112,11 +103,3 @@ bool name_hooks(const struct ctl_name *name, const char *text, unsigned use, int
 /* Returns why a name must not be used in this way (name_use) with this build. */
 enum name_refusal name_judge(const struct ctl_name *name, const char *text, unsigned use,
                              const struct build *build);
-
-/*
- * Returns why a name that the table lacks must not be read with this build. Only
- * in opt, config, stats and approximate_stats are all names of all versions mere
- * values (but for stats.mutexes.reset, which the table has); elsewhere a read may
- * create or free something (tcache.create).
- */
-enum name_refusal name_judge_unlisted(const char *text, const struct build *build);

@@ -50,9 +50,7 @@ MISTAKEN = (
     ("arena.0.dirty_decay_ms=1s", "number"),
     ("arena.0.retain_grow_limit=1.5M", "64K"),
     ("prof.reset=64", "0 to 63"),
-    ("opt.new_one:float", "type"),
-    ("arena.0.new_one:bool", "has no"),
-    ("stats.new_one:size_t=1", "only be read"),
+    ("opt.prof:bool", "has no 'opt.prof:bool'"),
     ("arena.0.retain_grow_limit=18446744073709551615", "18446744073709551615"),
     ("prof.prefix=" + "x" * 2000, "too long"),
 )
@@ -232,14 +230,13 @@ class Names(lib.TestCase):
             result = lib.run_tool("reset", victim.pid, "--lg-sample", value)
             self.assert_failed(result, lib.USAGE, "0 to 63")
 
-    def test_a_type_that_is_given(self):
-        """The names of the build are in its memory: one that it lacks is not even tried."""
+    def test_unknown_names(self):
+        """They are not even tried."""
         victim = self.victim()
         for name in ("opt.not_yet_known", "stats.arenas.0.not_yet_known", "not_yet_known"):
-            result = self.mallctl(victim.pid, name + ":size_t")
+            result = self.mallctl(victim.pid, name)
             self.assert_failed(result, lib.USAGE, "jemalloc has no '%s'" % name)
             self.assertNotRegex(result.err, r"thread \d+ stopped for")
-        self.assertEqual(self.lines(victim.pid, "opt.prof:bool"), ["opt.prof = true"])
 
     def test_what_jemalloc_refuses(self):
         """Messages as text, with the successful results on stdout."""
@@ -443,95 +440,7 @@ class Hooked(lib.TestCase):
         self.assertEqual(lib.read_text(self.log), "")
 
 
-class Unlisted(allocators.TestCase):
-    """Names that a build has and jeattach does not know: a library in which names are renamed."""
-
-    RENAMED = ("zero_reallocs\0", "zero_realloc9\0"), ("abandoned_vm\0", "abandoned_v9\0"), \
-        ("retain_grow_limit\0", "retain_grow_limi9\0"), ("hpa_sec_nshards\0", "hpa_sec_nshard9\0")
-
-    def start(self, renamed=RENAMED):
-        victim = self.victim()
-        path = next(m.path for m in lib.mappings(victim.pid) if "libjemalloc" in m.path)
-        with open(path, "rb") as file:
-            code = file.read()
-        for old, new in renamed:
-            self.assertIn(old.encode(), code)
-            code = code.replace(old.encode(), new.encode())
-        library = os.path.join(self.directory(), "libjemalloc.so.2")
-        with open(library, "wb") as file:
-            file.write(code)
-        return self.allocator("5.3.0", library=library)
-
-    def told(self, pid, *words):
-        return json.loads(self.assert_ran(lib.run_tool("mallctl", pid, "--json", *words)).text)
-
-    def test_read_with_a_type(self):
-        allocator = self.start()
-        for name, kind in (("stats.zero_realloc9", "size_t"),
-                           ("stats.arenas.0.abandoned_v9", "uint64_t"),
-                           ("opt.hpa_sec_nshard9", "size_t")):
-            values = self.told(allocator.pid, "%s:%s" % (name, kind))["values"]
-            self.assertEqual(list(values), [name])
-            result = lib.run_tool("mallctl", allocator.pid, name)
-            self.assert_failed(result, lib.USAGE, "this build of jemalloc has " + name,
-                               name + ":TYPE")
-            self.assertNotRegex(result.err, r"thread \d+ stopped for")
-        self.assertEqual(values, {"opt.hpa_sec_nshard9": 4})
-        self.assert_well(allocator)
-
-    def test_a_name_of_another_version(self):
-        """A build that has a name which the releases of its number have not."""
-        allocator = self.start([("5.3.0-0-g", "5.1.0-0-g")])
-        result = lib.run_tool("mallctl", allocator.pid, "opt.hpa")
-        self.assert_failed(result, lib.USAGE, "opt.hpa is a name of jemalloc from 5.3.0 on",
-                           "this build of 5.1.0-0-g", "opt.hpa:TYPE")
-        values = self.told(allocator.pid, "opt.hpa:bool", "stats.zero_reallocs:size_t")["values"]
-        self.assertEqual(values, {"opt.hpa": False, "stats.zero_reallocs": 0})
-        result = lib.run_tool("mallctl", allocator.pid, "arena.0.name")
-        self.assert_failed(result, lib.USAGE, "from 5.3.1 on; this is 5.1.0-0-g")
-        self.assert_well(allocator)
-
-    def test_another_size(self):
-        """jemalloc compares the size, and says so; it has copied what fits."""
-        allocator = self.start()
-        result = lib.run_tool("mallctl", allocator.pid, "stats.zero_realloc9:bool")
-        self.assert_failed(result, lib.REFUSED, "another type")
-        self.assert_well(allocator)
-
-    def test_not_read_where_a_read_may_act(self):
-        allocator = self.start()
-        result = lib.run_tool("mallctl", allocator.pid, "arena.0.retain_grow_limi9:size_t")
-        self.assert_failed(result, lib.REFUSED, "not known to jeattach")
-        self.assert_well(allocator)
-
-    def test_listed(self):
-        allocator = self.start()
-        unknown = self.told(allocator.pid, "--list", "stats.*", "stats.arenas.0.*", "arena.0.*")
-        self.assertEqual(sorted(unknown["unknown"]), ["arena.0.retain_grow_limi9",
-                         "stats.arenas.0.abandoned_v9", "stats.zero_realloc9"])
-        lines = self.assert_ran(lib.run_tool("mallctl", allocator.pid, "--list")).text.splitlines()
-        self.assertEqual([line for line in lines if "not known" in line],
-                         ["opt.hpa_sec_nshard9 = ?   (not known to jeattach: read it as "
-                          "opt.hpa_sec_nshard9:TYPE)"])
-        self.assert_well(allocator)
-
-
 class OfReleases(allocators.TestCase):
-    def test_every_name_is_known(self):
-        """The tables of each release, shared, linked in and stripped, have no other names."""
-        for version in allocators.VERSIONS:
-            for link in ("shared", "static", "stripped"):
-                with self.subTest(version=version, link=link):
-                    pid = self.allocator(version, link).pid
-                    for pattern in ("*", "stats.arenas.0.*", "stats.arenas.0.*.0.*",
-                                    "arenas.*.0.*", "arena.0.*", "prof.stats.*.0.*",
-                                    "experimental.arenas.0.*"):
-                        result = lib.run_tool("mallctl", "--json", pid, "--list", pattern)
-                        told = json.loads(self.assert_ran(result).text)
-                        self.assertEqual(told["unknown"], [], pattern)
-                    result = lib.run_tool("mallctl", pid, "opt.not_yet_known:size_t")
-                    self.assert_failed(result, lib.USAGE, "has no")
-
     def test_no_read_ends_the_process(self):
         """Every name of each release, in processes that lack what a read may require."""
         lacking = ("prof:false", "tcache:false", "prof:true,prof_active:false,tcache:false",

@@ -6,7 +6,6 @@
 #include "cli/verbs/verbs.h"
 #include "jemalloc/access.h"
 #include "jemalloc/gdump.h"
-#include "jemalloc/stripped/stripped.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -19,12 +18,9 @@ struct mallctl {
     struct build build;
     struct access list[LIST_MAX];
     size_t count;
-    size_t left_out;                        /* names beyond LIST_MAX */
-    enum ctl_type asked[OPTIONS_NAMES_MAX]; /* of NAME:TYPE; CTL_STRUCT: not given */
-    bool idle;                              /* prof.active is false, if gdumps is filled */
-    char gdumps[GDUMP_NAMES_MAX];           /* the files that prof.gdump=true makes; "": none */
-    struct catalog catalog;                 /* if a name or type may be unlisted, or with --list */
-    const struct access *other;             /* refused: its name is one of other versions */
+    size_t left_out;              /* names beyond LIST_MAX */
+    bool idle;                    /* prof.active is false, if gdumps is filled */
+    char gdumps[GDUMP_NAMES_MAX]; /* the files that prof.gdump=true makes; "": none */
 };
 
 /* ---- refusals ---- */
@@ -58,9 +54,6 @@ static const char *const refusals[] = {
     [NAME_REFUSE_DUMP] = "cannot be called this way: use jeattach dump",
     [NAME_REFUSE_LOG] = "would keep a record of every sample in memory and write a file at exit",
     [NAME_REFUSE_EXPERIMENTAL] = "differs from build to build",
-    [NAME_REFUSE_UNLISTED] =
-        "is not known to jeattach: reading it might change or crash the process; of unknown names "
-        "only those of opt, config, stats and approximate_stats are read",
 };
 
 /* "from 5.3.0 on", "up to 5.2.1" */
@@ -108,17 +101,7 @@ static fault_code refuse(const struct mallctl *mallctl, const struct access *acc
     }
 }
 
-static bool is_in_build(const struct mallctl *mallctl, const char *name)
-{
-    for (size_t i = 0; i < mallctl->catalog.count; i++)
-        if (name_fits(mallctl->catalog.list[i], name))
-            return true;
-    return false;
-}
-
-/* The version is not known yet, but perhaps the names of this build. */
-static fault_code refuse_unknown(const struct mallctl *mallctl, const struct access *access,
-                                 struct fault *fault)
+static fault_code refuse_unknown(const struct access *access, struct fault *fault)
 {
     char near[CTL_NAME_MAX], clean[CTL_NAME_MAX];
 
@@ -126,25 +109,13 @@ static fault_code refuse_unknown(const struct mallctl *mallctl, const struct acc
     if (names_begin(access->name))
         return fault_set(fault, FAULT_NAME_USAGE, 0, "mallctl",
                          "%s is only a prefix of names: use --list '%s.*'", clean, clean);
-    if (names_suggest(access->name, mallctl->build.version, near) &&
-        (!mallctl->catalog.whole || is_in_build(mallctl, near)))
+    if (names_suggest(access->name, (struct version){0}, near))
         return fault_set(fault, FAULT_NAME_USAGE, 0, "mallctl",
                          "jemalloc has no '%s'; did you mean %s?", clean, near);
     return fault_set(fault, FAULT_NAME_USAGE, 0, "mallctl", "jemalloc has no '%s'", clean);
 }
 
 /* ---- before the target is touched ---- */
-
-/* "stats.new_name:size_t" */
-static bool take_type(struct access *access)
-{
-    char *colon = strrchr(access->name, ':');
-
-    if (!colon)
-        return true;
-    *colon = '\0';
-    return value_type(colon + 1, &access->type);
-}
 
 static fault_code take_mallctl_value(struct access *access, const char *text, struct fault *fault)
 {
@@ -167,16 +138,6 @@ static fault_code take_mallctl_value(struct access *access, const char *text, st
                                                      : value_wanted(access->type));
 }
 
-static fault_code refuse_unlisted_write(const struct mallctl *mallctl, const struct access *access,
-                                        struct fault *fault)
-{
-    if (access->type == CTL_STRUCT)
-        return refuse_unknown(mallctl, access, fault);
-    return fault_set(fault, FAULT_NAME_USAGE, 0, "mallctl",
-                     "%s is not known to jeattach: a name with a type can only be read",
-                     access->name);
-}
-
 /* Checks a word without the process: assumes the newest version, and that it can profile. */
 static fault_code take_word(struct mallctl *mallctl, const char *word, struct fault *fault)
 {
@@ -190,15 +151,10 @@ static fault_code take_word(struct mallctl *mallctl, const char *word, struct fa
     if (n >= sizeof access->name)
         n = sizeof access->name - 1;
     memcpy(access->name, word, n);
-    access->type = CTL_STRUCT;
-    if (!take_type(access))
-        return fault_set(fault, FAULT_NAME_USAGE, 0, "mallctl",
-                         "after a name, a colon is followed by its type: " VALUE_TYPES);
-    mallctl->asked[mallctl->count - 1] = access->type;
     access->entry = names_find(access->name, best.version);
-    access->use = access->entry ? name_use(access->entry, value != NULL) : NAME_READ;
     if (!access->entry)
-        return value ? refuse_unlisted_write(mallctl, access, fault) : FAULT_NONE;
+        return refuse_unknown(access, fault);
+    access->use = name_use(access->entry, value != NULL);
     access->type = access->entry->type;
     rc =
         refuse(mallctl, access, name_judge(access->entry, access->name, access->use, &best), fault);
@@ -216,99 +172,14 @@ static fault_code take_words(struct mallctl *mallctl, struct fault *fault)
     return rc;
 }
 
-/* ---- names that the table lacks ---- */
-
-static bool wants_catalog(const struct mallctl *mallctl)
-{
-    bool wanted = mallctl->options->list;
-
-    for (size_t i = 0; i < mallctl->count; i++)
-        wanted |= !mallctl->list[i].entry || mallctl->asked[i] != CTL_STRUCT;
-    return wanted;
-}
-
-/* Without the tables of the build, only what is constant is tried: mallctl knows its names. */
-static fault_code check_unlisted(const struct mallctl *mallctl, const struct access *access,
-                                 struct fault *fault)
-{
-    bool has = is_in_build(mallctl, access->name);
-
-    if (has && access->type == CTL_STRUCT)
-        return fault_set(fault, FAULT_NAME_USAGE, 0, "mallctl",
-                         "this build of jemalloc has %s, but jeattach does not know its type: read "
-                         "it as %s:TYPE, where TYPE is " VALUE_TYPES,
-                         access->name, access->name);
-    if (has ||
-        (access->type != CTL_STRUCT && !mallctl->catalog.whole && name_of_constants(access->name)))
-        return FAULT_NONE;
-    return refuse_unknown(mallctl, access, fault);
-}
-
-/* After a refusal of a name of other versions: this build may have it all the same. */
-static fault_code explain_other(struct mallctl *mallctl, struct attachment *attachment,
-                                fault_code code, struct fault *fault)
-{
-    const struct access *access = mallctl->other;
-    char range[64];
-
-    if (code != FAULT_NAME_USAGE || !access || access->use != NAME_READ ||
-        name_judge_unlisted(access->name, &mallctl->build) != NAME_ALLOWED)
-        return code;
-    if (!mallctl->catalog.count)
-        stripped_catalog(&attachment->instance, &attachment->target, &attachment->memory,
-                         &mallctl->catalog);
-    if (!is_in_build(mallctl, access->name))
-        return code;
-    return fault_set(fault, code, 0, "mallctl",
-                     "%s is a name of jemalloc from %s, but this build of %s has it, too: read it "
-                     "as %s:TYPE, where TYPE is " VALUE_TYPES,
-                     access->name, range_text(access->entry, range, sizeof range),
-                     mallctl->build.text, access->name);
-}
-
-/* Looks up the other names in the tables of the build, in memory. */
-static fault_code find_unlisted(struct mallctl *mallctl, struct attachment *attachment,
-                                struct fault *fault)
-{
-    fault_code rc = FAULT_NONE;
-
-    if (!wants_catalog(mallctl))
-        return FAULT_NONE;
-    stripped_catalog(&attachment->instance, &attachment->target, &attachment->memory,
-                     &mallctl->catalog);
-    for (size_t i = 0; i < mallctl->count && rc == FAULT_NONE; i++)
-        if (!mallctl->list[i].entry)
-            rc = check_unlisted(mallctl, &mallctl->list[i], fault);
-    return rc;
-}
-
 /* ---- while a thread is stopped ---- */
 
-/* True for a name of other versions that this build has all the same, if its type was given. */
-static bool has_other_version(const struct mallctl *mallctl, const struct access *access)
-{
-    return access->use == NAME_READ && access->entry->read == NAME_ALLOWED &&
-           mallctl->asked[access - mallctl->list] != CTL_STRUCT &&
-           is_in_build(mallctl, access->name);
-}
-
 /* Finds the entry of this version, whose type may differ: opt.thp was a bool before 5.1. */
-static enum name_refusal judge_access(struct mallctl *mallctl, struct access *access)
+static enum name_refusal judge_access(const struct build *build, struct access *access)
 {
-    const struct build *build = &mallctl->build;
-    enum name_refusal refusal;
-
-    if (!access->entry)
-        return name_judge_unlisted(access->name, build);
     access->entry = names_find(access->name, build->version);
     access->type = access->entry->type;
-    refusal = name_judge(access->entry, access->name, access->use, build);
-    mallctl->other = refusal == NAME_OTHER_VERSION ? access : NULL;
-    if (!mallctl->other || !has_other_version(mallctl, access))
-        return refusal;
-    access->entry = NULL;
-    access->type = mallctl->asked[access - mallctl->list];
-    return name_judge_unlisted(access->name, build);
+    return name_judge(access->entry, access->name, access->use, build);
 }
 
 static bool is_wanted(const struct mallctl *mallctl, const struct ctl_name *entry,
@@ -341,7 +212,7 @@ static void fill_list(struct mallctl *mallctl)
     }
 }
 
-/* In the order of the names; a name that is not in the table is a value and runs no hook. */
+/* In the order of the names. */
 static fault_code check_hooks(struct attachment *attachment, const struct mallctl *mallctl,
                               struct fault *fault)
 {
@@ -350,7 +221,7 @@ static fault_code check_hooks(struct attachment *attachment, const struct mallct
 
     for (size_t i = 0; i < mallctl->count && rc == FAULT_NONE; i++) {
         const struct access *access = &mallctl->list[i];
-        if (access->entry && name_hooks(access->entry, access->name, access->use, &scope))
+        if (name_hooks(access->entry, access->name, access->use, &scope))
             rc = hooks_check(&attachment->injection, &attachment->instance, scope,
                              &attachment->hooks, NULL, fault);
     }
@@ -388,7 +259,8 @@ static fault_code mallctl_held(struct attachment *attachment, void *ctx, struct 
     if (rc == FAULT_NONE && mallctl->options->list)
         fill_list(mallctl);
     for (size_t i = 0; i < mallctl->count && rc == FAULT_NONE; i++)
-        rc = refuse(mallctl, &mallctl->list[i], judge_access(mallctl, &mallctl->list[i]), fault);
+        rc = refuse(mallctl, &mallctl->list[i], judge_access(&mallctl->build, &mallctl->list[i]),
+                    fault);
     if (rc == FAULT_NONE)
         rc = check_hooks(attachment, mallctl, fault);
     if (rc == FAULT_NONE)
@@ -400,48 +272,6 @@ static fault_code mallctl_held(struct attachment *attachment, void *ctx, struct 
 }
 
 /* ---- afterwards ---- */
-
-/*
- * Fills out with the name number i of the build's tables if it was asked for and
- * the table lacks it.
- */
-static bool unlisted_name(const struct mallctl *mallctl, size_t i, char name[CTL_NAME_MAX])
-{
-    const char *pattern = mallctl->catalog.list[i];
-    const struct ctl_name entry = {.pattern = pattern,
-                                   .traits = name_of_constants(pattern) ? NAME_LISTED : 0};
-
-    for (size_t n = 0; n < ctl_names_count; n++)
-        if (strcmp(ctl_names[n].pattern, pattern) == 0 &&
-            name_in_version(&ctl_names[n], mallctl->build.version))
-            return false;
-    return is_wanted(mallctl, &entry, name);
-}
-
-static void print_unlisted(const struct mallctl *mallctl)
-{
-    char name[CTL_NAME_MAX];
-
-    for (size_t i = 0; mallctl->options->list && i < mallctl->catalog.count; i++) {
-        if (!unlisted_name(mallctl, i, name))
-            continue;
-        printf("%s = ?   (not known to jeattach", name);
-        if (name_judge_unlisted(name, &mallctl->build) == NAME_ALLOWED)
-            printf(": read it as %s:TYPE", name);
-        printf(")\n");
-    }
-}
-
-static void json_unlisted(struct json *json, const struct mallctl *mallctl)
-{
-    char name[CTL_NAME_MAX];
-
-    json_list_begin(json, "unknown");
-    for (size_t i = 0; mallctl->options->list && i < mallctl->catalog.count; i++)
-        if (unlisted_name(mallctl, i, name))
-            json_item_text(json, name);
-    json_list_end(json);
-}
 
 static void print_mallctl_text(const struct job *job, const struct access *access)
 {
@@ -464,7 +294,7 @@ static void print_mallctl_text(const struct job *job, const struct access *acces
         printf(" = %s -> %s", old, now);
     else
         printf(" = %s", now);
-    if (access->entry && access->entry->traits & NAME_OF_THREAD)
+    if (access->entry->traits & NAME_OF_THREAD)
         printf("   (of thread %d, which was stopped for the call)",
                (int)attachment->injection.summary.tid);
     printf("\n");
@@ -479,8 +309,6 @@ static void json_value(struct json *json, const struct access *access, uint64_t 
         json_bool(json, access->name, value != 0);
     else if (access->type == CTL_SSIZE || access->type == CTL_INT64)
         json_signed(json, access->name, (int64_t)value);
-    else if (access->type == CTL_INT)
-        json_signed(json, access->name, (int32_t)value);
     else if (access->type == CTL_FIXED || access->type == CTL_POINTER)
         json_text(json, access->name,
                   value_format(access->type, value, NULL, formatted, sizeof formatted));
@@ -492,8 +320,8 @@ static void json_value(struct json *json, const struct access *access, uint64_t 
         json_null(json, access->name);
 }
 
-/* "values": all that were read; "old": the replaced values; "done": what was written or triggered;
- * "unknown": with --list, names of the build whose types are unknown. */
+/* "values": all that were read; "old": the replaced values; "done": what was written or triggered.
+ */
 static void print_mallctl_json(const struct attachment *attachment, const struct mallctl *mallctl)
 {
     const struct access *access = mallctl->list, *end = access + mallctl->count;
@@ -516,7 +344,6 @@ static void print_mallctl_json(const struct attachment *attachment, const struct
         if (access->rc == 0 && access->use != NAME_READ)
             json_bool(&json, access->name, access_kept(access));
     json_object_end(&json);
-    json_unlisted(&json, mallctl);
     attachment_json(attachment, &json);
     json_end(&json);
 }
@@ -534,7 +361,7 @@ static const char *reason(const struct mallctl *mallctl, const struct access *ac
             return "this jemalloc was built without profiling (config.prof is false)";
         if (strncmp(access->name, "stats.", 6) == 0 && mallctl->build.config_stats != FACT_YES)
             return "this jemalloc was built without statistics (config.stats is false)";
-        if (access->entry && strstr(access->entry->pattern, "<i>"))
+        if (strstr(access->entry->pattern, "<i>"))
             return "there is no such index in this process, or this build does not have the name";
         return "this build of jemalloc does not have it, or not in this process's state";
     case EPERM:
@@ -628,21 +455,16 @@ static fault_code perform_mallctl(struct job *job, void *ctx, struct fault *faul
 
     if (rc != FAULT_NONE)
         return rc;
-    rc = find_unlisted(mallctl, job->attachment, fault);
-    if (rc != FAULT_NONE)
-        return rc;
     if (mallctl->options->dry_run)
         return describe_mallctl(job, mallctl, fault);
     rc = attachment_hold(job->attachment, mallctl_held, mallctl, fault);
     if (rc != FAULT_NONE)
-        return explain_other(mallctl, job->attachment, rc, fault);
+        return rc;
     if (mallctl->options->json)
         print_mallctl_json(job->attachment, mallctl);
     for (size_t i = 0; i < mallctl->count && !mallctl->options->json; i++)
         if (mallctl->list[i].rc == 0)
             print_mallctl_text(job, &mallctl->list[i]);
-    if (!mallctl->options->json)
-        print_unlisted(mallctl);
     print_mallctl_notes(mallctl);
     return outcome(mallctl, fault);
 }
@@ -653,7 +475,6 @@ static int mallctl_main(const struct options *options, pid_t pid)
     int code = job_run(options, pid, "use mallctl in process", perform_mallctl, &mallctl);
 
     access_free(mallctl.list, mallctl.count);
-    catalog_free(&mallctl.catalog);
     return code;
 }
 
@@ -668,10 +489,6 @@ const struct verb verb_mallctl = {
              "memory in use or act on an arbitrary thread is refused, with the reason.\n"
              "\n"
              "  VALUE      true or false; a number; a size, such as 64K, 16M, 1G, 1T; text\n"
-             "  NAME:TYPE  a name that this jemalloc has and jeattach does not know; it is\n"
-             "             only read, and only in opt, config, stats and approximate_stats.\n"
-             "             TYPE is bool, int, unsigned, size_t, ssize_t, uint32_t, uint64_t,\n"
-             "             int64_t or string\n"
              "\n"
              "Names of thread.* are those of the one thread that is stopped (see --thread).\n",
     .calls =

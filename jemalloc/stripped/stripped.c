@@ -143,18 +143,6 @@ bool stripped_globals(const struct instance *instance, const struct target *targ
     return found;
 }
 
-bool stripped_catalog(const struct instance *instance, const struct target *target,
-                      struct memory *memory, struct catalog *catalog)
-{
-    struct tables_search search;
-    bool found = open_own_tables(&search, instance, target, memory);
-
-    if (found)
-        catalog_fill(catalog, &search.view, &search.frames, search.tables->super_root);
-    close_search(&search);
-    return found;
-}
-
 bool stripped_version(const struct instance *instance, const struct target *target,
                       struct memory *memory, char *out, size_t size)
 {

@@ -9,7 +9,6 @@
 
 #include "inject/plan.h"
 #include "jemalloc/instance.h"
-#include "jemalloc/stripped/catalog.h"
 
 /*
  * Fills the nth jemalloc of the module, counted from 0. False: there is none;
@@ -36,13 +35,6 @@ void stripped_facts(const struct instance *instance, const struct target *target
  */
 bool stripped_globals(const struct instance *instance, const struct target *target,
                       struct memory *memory, struct globals *globals);
-
-/*
- * Adds the names that any instance has, from tables that its mallctl certainly
- * uses. False: it is not certain which these are. catalog_free frees the names.
- */
-bool stripped_catalog(const struct instance *instance, const struct target *target,
-                      struct memory *memory, struct catalog *catalog);
 
 /*
  * Forbids the code of any instance in a module without .symtab

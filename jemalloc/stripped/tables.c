@@ -152,7 +152,8 @@ static bool node_valid(const struct view *view, const struct raw_node *raw, stru
     return node->child_count == 0 && is_in_code(view, raw->function);
 }
 
-bool ctl_node_read(const struct view *view, remote_addr at, struct ctl_node *node)
+/* Reads a named node (except its parent); false: what is at that address has not its form. */
+static bool ctl_node_read(const struct view *view, remote_addr at, struct ctl_node *node)
 {
     struct raw_node raw;
 

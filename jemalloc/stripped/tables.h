@@ -57,9 +57,6 @@ size_t ctl_find_anchors(const struct view *view, remote_addr anchors[CTL_ANCHORS
 struct ctl_tables *ctl_find_tables(const struct view *view, const remote_addr *anchors,
                                    size_t anchor_count, size_t nth);
 
-/* Reads a named node (except its parent); false: what is at that address has not its form. */
-bool ctl_node_read(const struct view *view, remote_addr at, struct ctl_node *node);
-
 /* Returns the function that serves a name ("prof.active"); 0: this version has no such name. */
 remote_addr ctl_function(const struct ctl_tables *tables, const char *path);
 

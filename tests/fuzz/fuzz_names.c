@@ -11,12 +11,7 @@ static void use_name(const char *text)
     const struct ctl_name *name = names_find(text, build.version);
     char out[CTL_NAME_MAX];
 
-    expect(name_fits(text, text) || strstr(text, "<i>"));
-    if (name_judge_unlisted(text, &build) == NAME_ALLOWED)
-        expect(name_of_constants(text));
     build.config_stats = FACT_YES;
-    if (name_judge_unlisted(text, &build) == NAME_ALLOWED)
-        expect(!name || name->read == NAME_ALLOWED);
     if (name)
         name_judge(name, text, name_use(name, false), &build);
     expect(!(name && names_begin(text)));

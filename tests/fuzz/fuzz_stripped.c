@@ -22,17 +22,6 @@ static void check_plan(struct plan *plan)
     plan_free(plan);
 }
 
-static void check_catalog(void)
-{
-    struct catalog catalog = {.count = 0};
-
-    stripped_catalog(&instance, &target, &memory, &catalog);
-    expect(catalog.count <= CTL_NODES_MAX);
-    for (size_t i = 0; i < catalog.count; i++)
-        expect(memchr(catalog.list[i], 0, CATALOG_NAME_MAX) != NULL && catalog.list[i][0]);
-    catalog_free(&catalog);
-}
-
 static void look(const struct module *module)
 {
     struct plan plan = {.errno_location = 0};
@@ -49,7 +38,6 @@ static void look(const struct module *module)
         expect(memchr(instance.version, 0, sizeof instance.version) != NULL);
         expect(memchr(instance.prefix, 0, sizeof instance.prefix) != NULL);
     }
-    check_catalog();
     if (getters_find(&getters, &instance, &target, &memory))
         expect(getters.stats && getters.offset[CTL_MAPPED] > getters.offset[CTL_ALLOCATED]);
     stripped_version(&instance, &target, &memory, version, sizeof version);

@@ -124,30 +124,6 @@ static void test_arenas_of_4_0(void)
     CHECK(judge("arena.11.lg_dirty_mult", false, "4.1.0", true) == NAME_ALLOWED);
 }
 
-static enum name_refusal judge_unlisted(const char *text, bool stats)
-{
-    struct build build = {.config_stats = fact_of(stats), .bins = 36};
-
-    return name_judge_unlisted(text, &build);
-}
-
-static void test_unlisted(void)
-{
-    CHECK(name_fits("stats.new.<i>.b", "stats.new.12.b") && !name_fits("stats.new", "stats.news"));
-    CHECK(judge_unlisted("opt.new", false) == NAME_ALLOWED);
-    CHECK(judge_unlisted("config.new.deep", false) == NAME_ALLOWED);
-    CHECK(judge_unlisted("stats.new", true) == NAME_ALLOWED);
-    CHECK(judge_unlisted("approximate_stats.new", true) == NAME_ALLOWED);
-    CHECK(judge_unlisted("stats.new", false) == NAME_REFUSE_STATS); /* as uptime */
-    CHECK(judge_unlisted("stats.arenas.0.bins.35.new", true) == NAME_ALLOWED);
-    CHECK(judge_unlisted("stats.arenas.0.bins.36.new", true) == NAME_REFUSE_CLASS);
-    static const char *const others[] = {"new",        "arenas.new",   "tcache.new",
-                                         "thread.new", "arena.0.new",  "prof.new",
-                                         "stats",      "optional.new", "experimental.new"};
-    for (size_t i = 0; i < ARRAY_LEN(others); i++)
-        CHECK(judge_unlisted(others[i], true) == NAME_REFUSE_UNLISTED);
-}
-
 /* The development branch of May 2026 calls itself 5.3.1-N. */
 static void test_next_release(void)
 {
@@ -399,7 +375,6 @@ int main(void)
     test_types_of_versions();
     test_next_release();
     test_arenas_of_4_0();
-    test_unlisted();
     test_directions();
     test_crashers();
     test_without_statistics();

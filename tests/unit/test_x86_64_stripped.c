@@ -55,87 +55,6 @@ static void test_inlined_report(void)
     CHECK(find(&instance, &why) && instance.stats_print == function(F_STATS_PRINT));
 }
 
-static bool lists(const struct catalog *catalog, const char *name)
-{
-    for (size_t i = 0; i < catalog->count; i++)
-        if (strcmp(catalog->list[i], name) == 0)
-            return true;
-    return false;
-}
-
-static struct catalog read_catalog(void)
-{
-    struct catalog catalog = {.count = 0};
-    struct instance instance;
-    const char *why;
-
-    CHECK(find(&instance, &why));
-    instance.module = module;
-    CHECK(stripped_catalog(&instance, &own.target, &own.memory, &catalog));
-    return catalog;
-}
-
-/* stats.list.<i>.arena: the node of an index, and the table that its function returns. */
-enum { INDEX_FUNCTION = 130, INDEX_NODE = 98, INDEXED_SUPER = 97, INDEXED_LIST = 96 };
-
-static void make_index(void)
-{
-    struct program_node *filler = program->filler;
-
-    program_make(program);
-    filler[INDEX_NODE] = (struct program_node){.named = 0, .name = function(INDEX_FUNCTION)};
-    filler[INDEXED_SUPER] = program_parent(program, "", program->thread, 1);
-    filler[INDEXED_LIST] = program_parent(program, "list", &filler[INDEX_NODE], 1);
-    program->root[7].count = INDEXED_LIST + 1;
-    memset(program->code[INDEX_FUNCTION], 0x90, FUNCTION_SIZE);
-    program_put(program->code[INDEX_FUNCTION] + 8, "\x48\x8d\x05", 3,
-                (uint64_t)(uintptr_t)&filler[INDEXED_SUPER]);
-}
-
-/* The names of a build, from its own tables. */
-static void test_catalog(void)
-{
-    struct catalog catalog;
-
-    make_index();
-    catalog = read_catalog();
-    CHECK(catalog.whole && catalog.count == 2 + 2 + PROGRAM_OPTIONS + 1 + 6 + 1 + 1 + 96 + 1);
-    CHECK(lists(&catalog, "version") && lists(&catalog, "opt.narenas"));
-    CHECK(lists(&catalog, "stats.f95") && lists(&catalog, "stats.list.<i>.arena"));
-    CHECK(!lists(&catalog, "stats") && !lists(&catalog, "stats.f96"));
-    catalog_free(&catalog);
-}
-
-static void test_catalog_damaged(void)
-{
-    struct catalog catalog;
-
-    make_index(); /* the function refers to two tables */
-    program->filler[INDEX_NODE + 1] = program_parent(program, "", program->arenas, 1);
-    program_put(program->code[INDEX_FUNCTION] + 24, "\x48\x8d\x05", 3,
-                (uint64_t)(uintptr_t)&program->filler[INDEX_NODE + 1]);
-    catalog = read_catalog();
-    CHECK(!catalog.whole && !lists(&catalog, "stats.list.<i>.arena"));
-    catalog_free(&catalog);
-
-    make_index(); /* to none, and may do anything */
-    memset(program->code[INDEX_FUNCTION], 0x90, FUNCTION_SIZE);
-    catalog = read_catalog();
-    CHECK(!catalog.whole && lists(&catalog, "stats.f95"));
-    catalog_free(&catalog);
-    program->fdes[INDEX_FUNCTION].size = 3; /* it can only return NULL */
-    catalog = read_catalog();
-    CHECK(catalog.whole && !lists(&catalog, "stats.list.<i>.arena"));
-    catalog_free(&catalog);
-
-    make_index(); /* a table that contains itself */
-    program->filler[INDEXED_LIST].children = (uint64_t)(uintptr_t)program->filler;
-    program->filler[INDEXED_LIST].count = INDEXED_LIST + 1;
-    struct instance instance = {.found_by = FOUND_TABLES};
-    const char *why;
-    CHECK(!find(&instance, &why));
-}
-
 /* Without these there is no jemalloc at all. */
 static void test_no_tables(void)
 {
@@ -308,7 +227,7 @@ static int write_seed(const char *path)
 {
     FILE *out = fopen(path, "w");
 
-    make_index();
+    program_make(program);
     return !out || fwrite(program, sizeof *program, 1, out) != 1 || fclose(out);
 }
 
@@ -326,8 +245,6 @@ int main(int argc, char **argv)
                              .exec_start = function(0),
                              .exec_end = (uint64_t)(uintptr_t)&program->super};
     test_found();
-    test_catalog();
-    test_catalog_damaged();
     test_inlined_report();
     test_no_tables();
     test_refused();
