@@ -1,6 +1,5 @@
 #include "attach/target_paths.h"
 #include "host/inroot.h"
-#include "host/task.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -8,7 +7,6 @@
 #include <linux/kcmp.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/statvfs.h>
 #include <sys/syscall.h>
 
 bool target_has_own_root(const struct target *target)
@@ -96,38 +94,6 @@ int target_stat(const struct target *target, const char *path, struct stat *st)
     if (fd < 0)
         return fd;
     return fstat(fd, st) ? -errno : 0;
-}
-
-/* CAP_DAC_OVERRIDE, include/uapi/linux/capability.h */
-enum { CAPABILITY_OVERRIDE = 1 };
-
-/* The group bits include all that an access control list can grant (acl(5)). */
-static bool mode_forbids(const struct proc_status *status, const struct stat *st)
-{
-    if (status->euid == 0 || status->cap_effective >> CAPABILITY_OVERRIDE & 1)
-        return false;
-    return st->st_uid == status->euid ? !(st->st_mode & S_IWUSR)
-                                      : !(st->st_mode & (S_IWGRP | S_IWOTH));
-}
-
-int target_may_create_in(const struct target *target, const char *directory)
-{
-    AUTO_CLOSE int fd = name_in_root(target, directory);
-    struct proc_status status;
-    struct statvfs fs;
-    struct stat st;
-
-    if (fd < 0)
-        return fd;
-    if (fstat(fd, &st))
-        return -errno;
-    if (!S_ISDIR(st.st_mode))
-        return -ENOTDIR;
-    if (fstatvfs(fd, &fs) == 0 && fs.f_flag & ST_RDONLY)
-        return -EROFS;
-    if (process_status(target->proc, target_via(target), &status))
-        return -ESRCH;
-    return mode_forbids(&status, &st) ? -EACCES : 0;
 }
 
 /* pidfd_open(2) since Linux 6.9: for a thread */

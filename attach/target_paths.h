@@ -48,12 +48,6 @@ int target_absolute_path(const struct target *target, const char *path, char *ou
 int target_stat(const struct target *target, const char *path, struct stat *st);
 
 /*
- * Returns 0 if the target may create files in that directory, as far as its owner, mode
- * and file system tell; else -errno.
- */
-int target_may_create_in(const struct target *target, const char *directory);
-
-/*
  * Opens a regular file for reading, by the same rules; refuses FIFOs and devices.
  * Returns a file descriptor or -errno (regular_open).
  */

@@ -212,9 +212,6 @@ static const struct fault_row rows[] = {
     {FAULT_DUMP_NAMELESS, "dump_nameless", EXIT_REFUSED,
      "jemalloc cannot name the profile: the prefix of its names (%W) is empty",
      "use --path, or -o FILE"},
-    {FAULT_GDUMP, "gdump", EXIT_REFUSED, "%W%E",
-     "take the profiles from outside, without a file of the target's: jeattach record "
-     "--on-new-peak"},
     {FAULT_DUMP_HOOK, "dump_hook", EXIT_REFUSED,
      "the application has its own hook for finished dumps (experimental.hooks.prof_dump at %W), "
      "which would look for a file that -o does not create",

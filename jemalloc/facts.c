@@ -151,7 +151,6 @@ static const struct {
     {"prof_active", VARIABLE_PROF_ACTIVE, 1},
     {"prof_active_state", VARIABLE_PROF_ACTIVE, 1},
     {"prof_thread_active_init", VARIABLE_THREAD_INIT, 1},
-    {"prof_gdump_val", VARIABLE_GDUMP, 1},
     {"lg_prof_sample", VARIABLE_LG_SAMPLE, 8},
     {"opt_prof_prefix", VARIABLE_PREFIX, 0},
     {"opt_prof_unbias", VARIABLE_UNBIAS, 1},
@@ -170,7 +169,6 @@ static const struct name_pattern fact_names[] = {
     NAME_ENDS_WITH("lg_prof_sample"),
     NAME_ENDS_WITH("opt_prof_prefix"),
     NAME_ENDS_WITH("prof_thread_active_init"),
-    NAME_ENDS_WITH("prof_gdump_val"),
     NAME_ENDS_WITH("opt_prof_unbias"),
     NAME_IS("bt2gctx"),
     NAME_IS("tdatas"),
@@ -284,7 +282,7 @@ static void locate_by_tables(struct fact_variables *variables, const struct inst
     const remote_addr found[VARIABLE_COUNT] = {
         [VARIABLE_OPT_PROF] = globals.opt_prof,       [VARIABLE_PROF_ACTIVE] = globals.prof_active,
         [VARIABLE_THREAD_INIT] = globals.thread_init, [VARIABLE_LG_SAMPLE] = globals.lg_sample,
-        [VARIABLE_PREFIX] = globals.prefix,           [VARIABLE_GDUMP] = globals.gdump,
+        [VARIABLE_PREFIX] = globals.prefix,
     };
     if (!variables->version[0])
         memcpy(variables->version, version, sizeof version);
@@ -349,7 +347,6 @@ void facts_read(const struct fact_variables *variables, struct memory *memory,
     state->build.config_prof = read_compiled_in(variables, &state->build);
     state->prof_active = read_bool(variables, VARIABLE_PROF_ACTIVE, memory);
     state->thread_active_init = read_bool(variables, VARIABLE_THREAD_INIT, memory);
-    state->gdump = read_bool(variables, VARIABLE_GDUMP, memory);
     /* Up to 5.2.1 it can be true without opt.prof, and then has no effect. */
     if (state->build.opt_prof == FACT_NO)
         state->prof_active = FACT_NO;

@@ -18,7 +18,6 @@ enum fact_variable {
     VARIABLE_OPT_PROF,
     VARIABLE_PROF_ACTIVE,
     VARIABLE_THREAD_INIT,
-    VARIABLE_GDUMP, /* prof_gdump_val: prof.gdump */
     VARIABLE_LG_SAMPLE,
     VARIABLE_PREFIX,
     VARIABLE_UNBIAS,  /* opt_prof_unbias, since 5.3.0 */

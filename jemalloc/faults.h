@@ -20,7 +20,6 @@ enum {
     FAULT_STATS_SLOW,      /* its report would take thousands of stops */
     FAULT_UNREADABLE,      /* the profile in its memory cannot be proven */
     FAULT_UNWRITABLE,      /* prof.active cannot be written in its memory */
-    FAULT_GDUMP,           /* jemalloc could not write profiles by itself, or they could harm it */
 
     FAULT_CTL_REFUSED = FAULT_FIRST(JEMALLOC, OTHER), /* mallctl returned an error */
     FAULT_DUMP_OPEN,   /* the target could not open the profile; err is the errno of its open */

@@ -25,6 +25,7 @@ enum name_trait {
     NAME_LG = 256,         /* its value is the logarithm of a size: at most 63 */
     NAME_OF_STATS = 512,   /* reading it needs config.stats */
     NAME_HOOKS = 1024,     /* extent hooks may run: in a write, an action, a read that allocates */
+    NAME_ONLY_OFF = 4096,  /* it must not be switched on: NAME_REFUSE_FILES */
     NAME_NOT_MAX = 2048,   /* jemalloc adds 1 to the value written, without a check */
 };
 
@@ -50,6 +51,7 @@ enum name_refusal {
     NAME_REFUSE_CREATES,      /* creates an object that nobody would use or free */
     NAME_REFUSE_TCACHE,       /* a cache that a thread may be using */
     NAME_REFUSE_DUMP,         /* jeattach dump makes it safe */
+    NAME_REFUSE_FILES,        /* the process writes files by itself from then on */
     NAME_REFUSE_LOG,          /* records every sample in memory, writes a file at exit */
     NAME_REFUSE_EXPERIMENTAL, /* meaning and type differ from build to build */
 };

@@ -10,12 +10,11 @@
 
 #include "jemalloc/build.h"
 
-/* Read by calls (prof_read), which leave only gdump unknown, or from memory (facts_read). */
+/* Read by calls (prof_read), or from memory (facts_read). */
 struct prof_state {
     struct build build;
     enum fact prof_active;              /* up to 5.2.1 it can be true without opt.prof */
     enum fact thread_active_init;       /* prof.thread_active_init */
-    enum fact gdump;                    /* prof.gdump (jemalloc/gdump.h) */
     bool lg_sample_known, prefix_known; /* the next two */
     uint64_t lg_sample;                 /* a sample every 2^n bytes on average (prof.lg_sample) */
     char prefix[4100];                  /* opt.prof_prefix; "" if not compiled in */

@@ -3,7 +3,6 @@
 import json
 import os
 import re
-import resource
 import subprocess
 
 import allocators
@@ -30,6 +29,7 @@ REFUSED = (
     ("tcache.create", "stays"),
     ("arenas.create", "stays"),
     ("prof.dump=/tmp/x", "jeattach dump"),
+    ("prof.gdump=true", "record --on-new-peak"),
     ("prof.log_start=/tmp/x", "record"),
     ("arena.4096.dirty_decay_ms", "index"),
     ("arena.4097.purge", "index"),
@@ -253,64 +253,9 @@ class Names(lib.TestCase):
             self.assertNotRegex(result.err, r"Invalid argument|No such file|EINVAL|ENOENT|EFAULT")
         self.assert_unharmed(victim)
 
-    def growing(self, prefix):
-        conf = "prof:true,prof_active:true,lg_prof_sample:12,prof_prefix:" + prefix
-        process = self.process(
-            [os.path.join(lib.VICTIMS, "grower")],
-            env=lib.tool_environment({"MALLOC_CONF": conf}),
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-        )
-        self.assertEqual(process.stdout.readline(), b"ready\n")
-        self.grow(process)
-        return process
-
-    def grow(self, process):
-        process.stdin.write(b"grow 8000000\n")
-        process.stdin.flush()
-        self.assertTrue(process.stdout.readline())
-
-    def test_gdump(self):
-        """It says where the files will be, and they are there."""
-        place = self.directory()
-        process = self.growing(place + "/own")
-        self.assertEqual(os.listdir(place), [])
-        result = self.assert_ran(self.mallctl(process.pid, "prof.gdump=true"))
-        names = re.search(r"inside malloc: (\S+), as", result.err)[1]
-        self.grow(process)
-        self.assertIn("prof.gdump    yes", lib.run_tool("status", process.pid).text)
-        self.assert_ran(self.mallctl(process.pid, "prof.gdump=false"))
-        self.assertNotIn("prof.gdump", lib.run_tool("status", process.pid).text)
-        made = [os.path.join(place, name) for name in os.listdir(place)]
-        self.assertTrue(made)
-        pattern = re.escape(names).replace("<n>", r"\d+") + "$"
-        for path in made:
-            self.assertRegex(path, pattern)
-
-    def test_gdump_that_would_write_nothing(self):
-        relative = os.path.join(os.getcwd(), "no/such")
-        cases = (
-            ("", "opt.prof_prefix"),
-            ("/no/such/x", "/no/such"),
-            ("/dev/null/x", "ENOTDIR"),
-            ("no/such/x", "cannot create files in %s: " % relative),
-        )
-        for prefix, said in cases:
-            with self.subTest(prefix=prefix):
-                process = self.growing(prefix)
-                self.assert_failed(self.mallctl(process.pid, "prof.gdump=true"), lib.REFUSED,
-                                   said, "record --on-new-peak")
-                self.assertEqual(self.lines(process.pid, "prof.gdump"), ["prof.gdump = false"])
-
-    def test_gdump_of_a_limited_process(self):
-        process = self.growing(self.directory() + "/own")
-        resource.prlimit(process.pid, resource.RLIMIT_FSIZE, (1 << 20, 1 << 20))
-        self.assert_failed(self.mallctl(process.pid, "prof.gdump=true"), lib.REFUSED,
-                           "RLIMIT_FSIZE")
-
     def test_without_profiling(self):
         victim = self.victim(prof=False)
-        for word in ("prof.active=true", "prof.active=false", "prof.reset", "prof.gdump=true"):
+        for word in ("prof.active=true", "prof.active=false", "prof.reset", "prof.gdump=false"):
             self.assert_failed(
                 self.mallctl(victim.pid, word), lib.PROFILING_OFF, "opt.prof", "MALLOC_CONF"
             )
@@ -428,8 +373,7 @@ class Hooked(lib.TestCase):
         self.assertIn("allocation\n", told)
         for words in (("dump",), ("dump", "--call", "-o", "-"), ("stats", "--full"), ("reset",),
                       ("purge",), ("on", "--call"), ("leak", "--call", "-d", "100ms"),
-                      ("mallctl", "thread.prof.name"),
-                      ("mallctl", "prof.gdump=true")):
+                      ("mallctl", "thread.prof.name"), ("mallctl", "prof.gdump=false")):
             self.assert_ran(lib.run_tool(words[0], pid, *words[1:]))
         self.assertEqual(lib.read_text(self.log), told)
 

@@ -5,7 +5,6 @@
 #include "cli/value.h"
 #include "cli/verbs/verbs.h"
 #include "jemalloc/access.h"
-#include "jemalloc/gdump.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -18,9 +17,7 @@ struct mallctl {
     struct build build;
     struct access list[LIST_MAX];
     size_t count;
-    size_t left_out;              /* names beyond LIST_MAX */
-    bool idle;                    /* prof.active is false, if gdumps is filled */
-    char gdumps[GDUMP_NAMES_MAX]; /* the files that prof.gdump=true makes; "": none */
+    size_t left_out; /* names beyond LIST_MAX */
 };
 
 /* ---- refusals ---- */
@@ -52,6 +49,9 @@ static const char *const refusals[] = {
     [NAME_REFUSE_CREATES] = "would create something that stays, and that nobody uses",
     [NAME_REFUSE_TCACHE] = "would end or empty a cache that a thread may be using",
     [NAME_REFUSE_DUMP] = "cannot be called this way: use jeattach dump",
+    [NAME_REFUSE_FILES] =
+        "would make jemalloc write files inside malloc, and a file that is too large would kill "
+        "the process: use jeattach record --on-new-peak",
     [NAME_REFUSE_LOG] = "would keep a record of every sample in memory and write a file at exit",
     [NAME_REFUSE_EXPERIMENTAL] = "differs from build to build",
 };
@@ -158,7 +158,11 @@ static fault_code take_word(struct mallctl *mallctl, const char *word, struct fa
     access->type = access->entry->type;
     rc =
         refuse(mallctl, access, name_judge(access->entry, access->name, access->use, &best), fault);
-    return rc == FAULT_NONE && value ? take_mallctl_value(access, value + 1, fault) : rc;
+    if (rc == FAULT_NONE && value)
+        rc = take_mallctl_value(access, value + 1, fault);
+    if (rc == FAULT_NONE && access->value && access->entry->traits & NAME_ONLY_OFF)
+        rc = refuse(mallctl, access, NAME_REFUSE_FILES, fault);
+    return rc;
 }
 
 static fault_code take_words(struct mallctl *mallctl, struct fault *fault)
@@ -228,28 +232,6 @@ static fault_code check_hooks(struct attachment *attachment, const struct mallct
     return rc;
 }
 
-static bool switches_gdump_on(const struct access *access)
-{
-    return access->use == NAME_WRITE && access->value && strcmp(access->name, "prof.gdump") == 0;
-}
-
-/* Before the target writes files by itself. */
-static fault_code check_gdump(struct attachment *attachment, struct mallctl *mallctl,
-                              struct fault *fault)
-{
-    struct prof_state state;
-    bool wanted = false;
-    fault_code rc;
-
-    for (size_t i = 0; i < mallctl->count; i++)
-        wanted |= switches_gdump_on(&mallctl->list[i]);
-    if (!wanted)
-        return FAULT_NONE;
-    rc = prof_read(&attachment->injection, &attachment->instance, &state, fault);
-    mallctl->idle = !prof_is_active(&state);
-    return rc == FAULT_NONE ? gdump_check(&attachment->target, &state, mallctl->gdumps, fault) : rc;
-}
-
 static fault_code mallctl_held(struct attachment *attachment, void *ctx, struct fault *fault)
 {
     struct mallctl *mallctl = ctx;
@@ -263,8 +245,6 @@ static fault_code mallctl_held(struct attachment *attachment, void *ctx, struct 
                     fault);
     if (rc == FAULT_NONE)
         rc = check_hooks(attachment, mallctl, fault);
-    if (rc == FAULT_NONE)
-        rc = check_gdump(attachment, mallctl, fault);
     if (rc == FAULT_NONE)
         rc = access_run(&attachment->injection, &attachment->instance, mallctl->list,
                         mallctl->count, fault);
@@ -402,22 +382,8 @@ static bool is_broken_switch(const struct mallctl *mallctl, const struct access 
            version_within(mallctl->build.version, VERSION_NUMBER(5, 2, 0), VERSION_NUMBER(5, 2, 1));
 }
 
-static void print_gdumps(const struct mallctl *mallctl)
-{
-    char clean[GDUMP_NAMES_MAX];
-
-    if (!mallctl->gdumps[0])
-        return;
-    message("at each new maximum of its virtual memory, a thread now writes a profile inside "
-            "malloc: %s, as the process sees it; until prof.gdump=false",
-            message_clean(mallctl->gdumps, clean, sizeof clean));
-    if (mallctl->idle && version_within(mallctl->build.version, VERSION_NUMBER(5, 1, 0), 0))
-        message("prof.active is false: it writes none until it is true (jeattach on)");
-}
-
 static void print_mallctl_notes(const struct mallctl *mallctl)
 {
-    print_gdumps(mallctl);
     if (mallctl->options->list && !mallctl->count)
         message("no name matches: the names begin with opt., config., stats., arenas., ...");
     if (mallctl->left_out) /* a longer list would stop the thread for longer */

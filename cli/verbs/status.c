@@ -215,7 +215,6 @@ static void json_facts(struct json *json, const struct prof_state *state)
     facts_json(json, "opt.prof", state->build.opt_prof);
     facts_json(json, "prof.active", state->prof_active);
     facts_json(json, "prof.thread_active_init", state->thread_active_init);
-    facts_json(json, "prof.gdump", state->gdump);
     if (state->lg_sample_known)
         json_number(json, "prof.lg_sample", state->lg_sample);
     else
@@ -373,14 +372,6 @@ static void print_facts(const struct prof_state *state, const char *unknown)
     print_status_row("thread init", state->thread_active_init, unknown,
                      "new threads sample (prof.thread_active_init)",
                      "new threads do not sample (prof.thread_active_init)");
-    if (state->gdump == FACT_YES)
-        print_status_row("prof.gdump", FACT_YES, unknown,
-                         state->prof_active == FACT_YES
-                             ? "the process writes a profile at each new maximum of its virtual "
-                               "memory"
-                             : "the process writes profiles by itself, since jemalloc 5.1 only "
-                               "while prof.active is true",
-                         NULL);
     if (state->lg_sample_known)
         printf("  period        a sample every %s on average (prof.lg_sample %llu)\n", period,
                (unsigned long long)state->lg_sample);

@@ -166,12 +166,9 @@ void globals_find(struct globals *globals, const struct view *view, const struct
     globals->opt_prof = find_only(view, frames, tables, "opt.prof", 1);
     globals->prof_active = find_switch(view, frames, tables, "prof.active");
     globals->thread_init = find_switch(view, frames, tables, "prof.thread_active_init");
-    globals->gdump = find_switch(view, frames, tables, "prof.gdump");
     globals->lg_sample = find_only(view, frames, tables, "prof.lg_sample", 8);
     globals->prefix = find_only(view, frames, tables, "opt.prof_prefix", 0);
     /* Two names of one byte: it is neither. */
     if (globals->prof_active == globals->thread_init || globals->prof_active == globals->opt_prof)
         globals->prof_active = globals->thread_init = 0;
-    if (globals->gdump == globals->prof_active || globals->gdump == globals->thread_init)
-        globals->gdump = 0;
 }

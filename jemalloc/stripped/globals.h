@@ -20,7 +20,6 @@ struct globals {
     remote_addr opt_prof;
     remote_addr prof_active; /* prof_active up to 5.2.1, prof_active_state since 5.3.0 */
     remote_addr thread_init; /* prof_thread_active_init */
-    remote_addr gdump;       /* prof_gdump_val */
     remote_addr lg_sample;   /* lg_prof_sample */
     remote_addr prefix;      /* opt_prof_prefix */
 };

@@ -188,7 +188,7 @@ class Releases(lib.TestCase):
     def check_no_profiling(self, release, pid):
         for words in (("reset",), ("dump",), ("dump", "--call", "-o", "-"), ("mallctl", "prof.active=true"),
                       ("mallctl", "prof.active=false"), ("mallctl", "prof.reset"),
-                      ("mallctl", "prof.gdump=true")):
+                      ("mallctl", "prof.gdump=false")):
             result = self.tool(words[0], pid, *words[1:])
             self.assert_worded(result, lib.PROFILING_OFF, "opt.prof is false", "prof:true")
         crashing = self.tool("mallctl", pid, "thread.prof.active")
