@@ -87,16 +87,13 @@ static void set_state(struct session *session, int status)
  * stop's code; a wait that consumes the stop clears that code (kernel/exit.c,
  * wait_task_stopped; kernel/signal.c, ptrace_stop). The signal would be lost, and a
  * collector that stops the world with signals would wait for its answer for ever.
- * flags: WNOHANG, or 0.
  */
-static pid_t wait_or_peek(pid_t tid, int flags, int *status)
+static pid_t wait_or_peek(pid_t tid, int *status)
 {
-    siginfo_t info = {.si_pid = 0};
+    siginfo_t info;
 
-    if (waitid(P_PID, (id_t)tid, &info, WEXITED | WSTOPPED | WNOWAIT | __WALL | flags) < 0)
+    if (waitid(P_PID, (id_t)tid, &info, WEXITED | WSTOPPED | WNOWAIT | __WALL) < 0)
         return -1;
-    if (info.si_pid == 0)
-        return 0;
     if (info.si_code == CLD_TRAPPED && info.si_status > 0 && info.si_status < 0x80) {
         *status = W_STOPCODE(info.si_status);
         return tid;
@@ -111,7 +108,7 @@ fault_code session_wait(struct session *session, const struct deadline *deadline
 
     assert(session->state == SESSION_RUNNING);
     for (;;) {
-        pid_t got = wait_or_peek(session->tid, 0, &status);
+        pid_t got = wait_or_peek(session->tid, &status);
         if (got == session->tid) {
             set_state(session, status);
             return FAULT_NONE;
@@ -124,20 +121,6 @@ fault_code session_wait(struct session *session, const struct deadline *deadline
             return fault_set(fault, FAULT_CALL_DEADLINE, ETIMEDOUT, "wait", "thread %d",
                              session->tid);
     }
-}
-
-bool session_poll(struct session *session)
-{
-    pid_t got;
-    int status;
-
-    assert(session->state == SESSION_RUNNING);
-    got = wait_or_peek(session->tid, WNOHANG, &status);
-    if (got == session->tid)
-        set_state(session, status);
-    else if (got < 0 && errno != EINTR)
-        session->state = SESSION_LOST;
-    return session->state != SESSION_RUNNING;
 }
 
 static fault_code resume(struct session *session, int request, struct fault *fault)
@@ -211,18 +194,6 @@ bool session_set_regset(struct session *session, unsigned type, const void *buf,
     assert(is_stopped(session));
     return gate_ptrace(session->gate, (int)PTRACE_SETREGSET, session->tid, type, as_word(&iov)) ==
            0;
-}
-
-bool session_peek_register(struct session *session, size_t offset, uint64_t *value)
-{
-    assert(is_stopped(session));
-    return gate_ptrace(session->gate, PTRACE_PEEKUSER, session->tid, offset, as_word(value)) == 0;
-}
-
-bool session_poke_register(struct session *session, size_t offset, uint64_t value)
-{
-    assert(is_stopped(session));
-    return gate_ptrace(session->gate, PTRACE_POKEUSER, session->tid, offset, value) == 0;
 }
 
 bool session_get_sigmask(struct session *session, uint64_t *mask)

@@ -50,9 +50,6 @@ fault_code session_interrupt(struct session *session, struct fault *fault);
 fault_code session_wait(struct session *session, const struct deadline *deadline,
                         struct fault *fault);
 
-/* Takes a stop that has come already, and sets session->state; false if there is none yet. */
-bool session_poll(struct session *session);
-
 /* Resumes a stopped thread: to the next system call stop, or without those. */
 fault_code session_to_syscall(struct session *session, struct fault *fault);
 fault_code session_continue(struct session *session, struct fault *fault);
@@ -66,10 +63,6 @@ void session_detach(struct session *session);
  */
 bool session_get_regset(struct session *session, unsigned type, void *buf, size_t *len);
 bool session_set_regset(struct session *session, unsigned type, const void *buf, size_t len);
-
-/* Access one register, at its offset in struct user (sys/user.h). False with errno. */
-bool session_peek_register(struct session *session, size_t offset, uint64_t *value);
-bool session_poke_register(struct session *session, size_t offset, uint64_t value);
 
 /*
  * The blocked signals, bit n-1 for signal n: during ppoll(2) and the like the real

@@ -89,13 +89,6 @@ static const struct fault_row rows[] = {
      "continue it (kill -CONT %P), then try again"},
     {FAULT_NO_STOP, "no_stop", EXIT_NO_SAFE_POINT, "the thread did not stop in time: %W",
      "try again, or raise --timeout"},
-    {FAULT_NO_FREEZE, "no_freeze", EXIT_NO_SAFE_POINT,
-     "not all of its threads could be stopped: %W; none of them is stopped now",
-     "try again; or without --freeze: the process then runs on while its profile is read"},
-    {FAULT_FREEZE_GIVEN_UP, "freeze_given_up", EXIT_NO_SAFE_POINT,
-     "not all of its threads could be stopped: %W; none of them is stopped now, "
-     "and it is not tried again",
-     "read it without --freeze: the process then runs on while its profile is read"},
     {FAULT_NO_ALLOCATOR, "no_jemalloc", EXIT_NO_ALLOCATOR,
      "no jemalloc found: no mallctl in any of its %W",
      "for profiles of its malloc start it with LD_PRELOAD=%L "
@@ -165,11 +158,6 @@ static const struct fault_row rows[] = {
      "has to supply (userfaultfd, FUSE, NFS)",
      "check what serves its memory and its mounts; the stopped thread was resumed, and will finish "
      "the call on its own"},
-    {FAULT_NO_ANSWER_FROZEN, "no_answer_frozen", EXIT_NO_SAFE_POINT,
-     "its memory does not respond while it is stopped: the kernel waits in %W for data that "
-     "another "
-     "process, or one of its own threads, has to supply (userfaultfd, FUSE, NFS)",
-     "try it without --freeze; all its threads were resumed"},
     {FAULT_INTERRUPTED, "interrupted", EXIT_INTERRUPTED, "interrupted; the target was not changed",
      NULL},
     {FAULT_PROF_ABSENT, "profiling_absent", EXIT_NO_PROFILING,
@@ -185,8 +173,7 @@ static const struct fault_row rows[] = {
      "what its threads have allocated cannot be read from its memory: %W",
      "take profiles by time (--every) or by the RSS (--on-new-peak)"},
     {FAULT_UNREADABLE, "unreadable", EXIT_REFUSED, "its profile cannot be read from its memory: %W",
-     "let the process write it by a call: the same command with --call, without --no-call or "
-     "--freeze"},
+     "let the process write it by a call: the same command with --call, without --no-call"},
     {FAULT_OBJECTS_UNREADABLE, "objects_unreadable", EXIT_REFUSED,
      "its live objects cannot be found in its memory: %W",
      "jeattach stats --bins shows what its size classes hold, jeattach leak which code makes it "

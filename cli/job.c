@@ -14,11 +14,9 @@
 
 /* ---- a run's user ---- */
 
-/* The way without an option that stops threads; else how to look without one. */
+/* The way without an option that stops a thread; else how to look without one. */
 static const char *instead_of(const struct job *job)
 {
-    if (job->options->freeze)
-        return "omit --freeze: memory is read without a stop";
     if (job->options->call)
         return "omit --call, which is not needed here";
     return job->instead ? job->instead
@@ -134,7 +132,6 @@ struct attach_request job_request(const struct job *job, pid_t pid)
                                    .instance = (size_t)options->instance,
                                    .timeout_ns = options->timeout_ns,
                                    .way = way_of(options),
-                                   .freeze = options->freeze,
                                    .force_hooks = options->force_hooks,
                                    .events = &job->events};
 }
@@ -222,29 +219,12 @@ static void print_hooks(const struct attachment *attachment)
                 message_clean(attachment->hooks.used.what, clean, sizeof clean));
 }
 
-/* For the end of the line about a read. */
-static const char *format_stops(const struct attachment *attachment, char *out, size_t size)
-{
-    const struct frozen_summary *frozen = &attachment->frozen;
-    char took[UNITS_TEXT], times[32] = "";
-
-    if (frozen->times > 1)
-        snprintf(times, sizeof times, " %u times, together", frozen->times);
-    if (frozen->times)
-        snprintf(out, size, "; %s%zu thread%s stopped%s for %s", frozen->threads > 1 ? "all " : "",
-                 frozen->threads, plural((unsigned)frozen->threads), times,
-                 units_duration(frozen->ns, took));
-    else
-        snprintf(out, size, "%s", attachment->holds ? "" : "; no thread was stopped");
-    return out;
-}
-
 /* "redis-server[4242] profile read from memory in 3.1 ms: 320 stacks, 5 threads; ..." */
 static void print_read(const struct job *job)
 {
     const struct attachment *attachment = job->attachment;
     const struct read_summary *read = &attachment->read;
-    char clean[64], took[UNITS_TEXT], times[48] = "", unsettled[64] = "", stops[96];
+    char clean[64], took[UNITS_TEXT], times[48] = "", unsettled[64] = "";
 
     if (job->options->quiet || !read->count)
         return;
@@ -258,7 +238,7 @@ static void print_read(const struct job *job)
             message_clean(attachment->target.stat.comm, clean, sizeof clean),
             (int)attachment->target.pid, times, took, read->count > 1 ? " at most" : "",
             read->last.stacks, read->last.stacks == 1 ? "" : "s", unsettled, read->last.threads,
-            read->last.threads == 1 ? "" : "s", format_stops(attachment, stops, sizeof stops));
+            read->last.threads == 1 ? "" : "s", attachment->holds ? "" : "; no thread was stopped");
 }
 
 static void print_closing(const struct job *job)

@@ -113,9 +113,6 @@ const struct option_row option_rows[] = {
      "make no call and stop nothing; fail if that is not possible"},
     {"call", '\0', OPTION_FLAG, AT(call), TAKES_WAY, 0, OPTIONS_OF_VERB, NULL,
      "make a thread of the process call jemalloc, even where no call is needed"},
-    {"freeze", '\0', OPTION_FLAG, AT(freeze), TAKES_FREEZE, 0, OPTIONS_OF_VERB, NULL,
-     "read the profile from memory while all threads of the process are stopped, so that nothing "
-     "changes meanwhile; print for how long they were"},
     {"repair", '\0', OPTION_FLAG, AT(repair), TAKES_REPAIR, 0, OPTIONS_OF_VERB, NULL,
      "also switch on the threads that do not sample because thread.prof.active is false in them: "
      "each is stopped once; and prof.thread_active_init, if it is false"},

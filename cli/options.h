@@ -27,7 +27,6 @@ enum {
     TAKES_REFRESH = 1 << 15,  /* -d, --count, --once, --sort, and some of TAKES_FORMAT */
     TAKES_RULES = 1 << 16,    /* --when and its limits; -o is a directory */
     TAKES_WAY = 1 << 17,      /* --no-call, --call */
-    TAKES_FREEZE = 1 << 18,   /* --freeze */
     TAKES_REPAIR = 1 << 19,   /* --repair */
     TAKES_CORE = 1 << 20,     /* --core, --exe, --root */
     TAKES_GROWTH = 1 << 22,   /* --samples, --faults, --period */
@@ -85,7 +84,7 @@ struct options {
     bool once; /* --once */
     bool force;
     int mode; /* --mode; OUTPUT_MODE_UNSET: not given */
-    bool list, no_call, call, freeze, force_hooks, allow_reset, full, prometheus, allow_slow;
+    bool list, no_call, call, force_hooks, allow_reset, full, prometheus, allow_slow;
     bool threads, repair, reset;
     bool bins, arenas;          /* of stats */
     bool by_samples, by_faults; /* --samples, --faults: the only source of stacks */

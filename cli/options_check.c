@@ -171,14 +171,6 @@ static const char *wrong_with_way(const struct options *options, unsigned takes)
         return "--no-call and --full exclude each other: only a call makes jemalloc's report";
     if (options->no_call && options->reset)
         return "--no-call and --reset exclude each other: prof.reset is a call";
-    if (options->freeze && options->reset)
-        return "--freeze and --reset exclude each other: a frozen process makes no call";
-    if (options->freeze && options->call)
-        return "--freeze and --call exclude each other: a frozen process makes no call";
-    if (options->freeze && options->thread)
-        return "--freeze cannot be combined with --thread: it stops all threads";
-    if (options->freeze && takes & TAKES_PATH && !options->output)
-        return "--freeze requires -o FILE: without -o the process writes the profile, by a call";
     return NULL;
 }
 
@@ -207,9 +199,9 @@ static const char *wrong_with_core(const struct options *options)
         return "--core reads a process that has ended: it cannot be combined with a PID, -n, "
                "--container, --cgroup, --all or -s";
     if (options->path || options->thread || options->force_hooks || options->dry_run ||
-        options->call || options->freeze)
-        return "--path, --thread, --call, --freeze, --force-hooks and --dry-run require a running "
-               "process, not --core";
+        options->call)
+        return "--path, --thread, --call, --force-hooks and --dry-run require a running process, "
+               "not --core";
     if (options->full || options->threads || (options->json && options->prometheus))
         return "--full and --threads require a running process; --json and --prometheus exclude "
                "each other";

@@ -145,8 +145,6 @@ bool arch_restarts(const arch_regs *regs);
 bool arch_restarts_by_block(const arch_regs *regs);
 /* True if it returned EINTR only because of the stop, and repeating it makes no difference. */
 bool arch_eintr_by_stop(const arch_regs *regs);
-/* True if a stop may end this system call so. */
-bool arch_may_end_by_stop(long nr);
 /* True if the result means that the kernel will restart the system call. */
 bool arch_is_restart(int64_t result);
 /*
@@ -179,13 +177,6 @@ bool arch_is_syscall(const unsigned char code[ARCH_SYSCALL_LEN]);
  * restart_syscall(2), so that the kernel chooses it again.
  */
 void arch_take_back_restart(arch_regs *regs);
-/*
- * For a thread at an event stop or before the delivery of a signal: if its call
- * returned EINTR only because of the stop, leaves the choice to the kernel, which
- * repeats the call, or lets it return EINTR if a signal handler runs when the thread
- * is resumed.
- */
-void arch_repeat_unless_handled(struct session *session);
 /* Sets the registers so that the system call is repeated from user space. */
 void arch_rewind(arch_regs *regs);
 

@@ -8,7 +8,6 @@ enum {
 
     FAULT_STOPPED = FAULT_FIRST(INJECT, TRANSIENT) | FAULT_OF_THREAD, /* by job control (SIGSTOP) */
     FAULT_NO_STOP,       /* the thread did not stop in time (uninterruptible) */
-    FAULT_NO_FREEZE,     /* not all of its threads could be stopped; none is left stopped */
     FAULT_NO_SAFE_POINT, /* no thread could be proven outside the allocator in time */
     FAULT_NO_UNWINDER,   /* the same, and the library that could prove more is not installed */
     FAULT_UNPROVABLE,    /* the same, and all that its stops show is such that more are useless */

@@ -60,14 +60,10 @@ static bool is_in(const uint16_t *list, size_t count, long nr)
     return false;
 }
 
-bool arch_may_end_by_stop(long nr)
-{
-    return is_in(never_restarted, ARRAY_LEN(never_restarted), nr);
-}
-
 bool arch_eintr_by_stop(const arch_regs *regs)
 {
-    return syscall_error(regs) == EINTR && arch_may_end_by_stop(arch_syscall_nr(regs));
+    return syscall_error(regs) == EINTR &&
+           is_in(never_restarted, ARRAY_LEN(never_restarted), arch_syscall_nr(regs));
 }
 
 /* restart_syscall stands for one of poll, nanosleep, clock_nanosleep and futex. */
@@ -157,29 +153,4 @@ void arch_rewind(arch_regs *regs)
     regs->rip -= ARCH_SYSCALL_LEN;
     regs->rax = regs->orig_rax;
     regs->orig_rax = (unsigned long long)-1;
-}
-
-static bool peek(struct session *session, size_t offset, unsigned long long *value)
-{
-    uint64_t word;
-    bool done = session_peek_register(session, offset, &word);
-
-    *value = done ? word : 0;
-    return done;
-}
-
-/*
- * Both stops are inside get_signal; arch/x86/kernel/signal.c, arch_do_signal_or_restart.
- * All threads may be waiting: single registers take half the time of the whole set.
- */
-void arch_repeat_unless_handled(struct session *session)
-{
-    arch_regs regs = {.rax = 0};
-
-    if (peek(session, offsetof(struct user, regs.rax), &regs.rax) && 0 - regs.rax == EINTR &&
-        peek(session, offsetof(struct user, regs.cs), &regs.cs) && arch_is_native(&regs) &&
-        peek(session, offsetof(struct user, regs.orig_rax), &regs.orig_rax) &&
-        arch_eintr_by_stop(&regs))
-        (void)session_poke_register(session, offsetof(struct user, regs.rax),
-                                    (uint64_t)-ERESTARTNOHAND);
 }

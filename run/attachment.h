@@ -27,8 +27,7 @@ struct attach_request {
     size_t instance;              /* of jemalloc, from 1; 0: the default */
     uint64_t timeout_ns;          /* for one attach */
     enum way way;
-    bool freeze;      /* a profile is read from memory only, while all threads are stopped */
-    bool force_hooks; /* functions of the application may run in a call */
+    bool force_hooks;                /* functions of the application may run in a call */
     const struct run_events *events; /* NULL: none */
 };
 
@@ -37,17 +36,6 @@ struct read_summary {
     unsigned count;      /* profiles */
     uint64_t longest_ns; /* the longest read */
     struct reading last;
-};
-
-/* What the reads with request.freeze cost the target (run/frozen.h), all together. */
-struct frozen_summary {
-    size_t threads; /* stopped at the last freeze */
-    unsigned times; /* freezes; a profile that is being changed at the stop is read again */
-    uint64_t ns;    /* for which they were stopped, all freezes together */
-    /* of these freezes, those that were given up because a thread did not stop */
-    unsigned failed;
-    uint64_t failed_ns;
-    unsigned failed_now; /* for the present profile */
 };
 
 struct attachment {
@@ -73,7 +61,6 @@ struct attachment {
     bool reader_opened;
     struct reader reader; /* if reader_opened */
     struct read_summary read;
-    struct frozen_summary frozen;
     struct prof_byte byte;          /* found by switching_find (run/switching.h) */
     struct tsd_place threads_place; /* found by thread_view_read; layout NULL: not yet */
     bool frame_checked;             /* on a child of the tool, once */

@@ -70,14 +70,13 @@ static void drain_to_output(void *ctx, const unsigned char *bytes, size_t len)
     output_write(ctx, bytes, len);
 }
 
-/* While the process is frozen, nothing waits for a disk. */
 static fault_code take_reading_early(struct attachment *attachment, struct capture *capture,
                                      struct fault *fault)
 {
     struct sink *text = &capture->text;
     fault_code rc;
 
-    if (capture->output && !attachment->request.freeze) {
+    if (capture->output) {
         text->drain = drain_to_output;
         text->drain_ctx = capture->output;
     }

@@ -8,8 +8,7 @@
 enum {
     /* its memory cgroup is full: the kernel might kill it for one more page */
     FAULT_NO_HEADROOM = FAULT_FIRST(RUN, TRANSIENT),
-    FAULT_NO_CPU,           /* the tool may not get a CPU while a thread is stopped */
-    FAULT_NO_ANSWER_FROZEN, /* FAULT_NO_ANSWER, with all its threads stopped */
+    FAULT_NO_CPU, /* the tool may not get a CPU while a thread is stopped */
 
     FAULT_NO_ANSWER_HELD =
         FAULT_FIRST(RUN, UNFINISHED), /* FAULT_NO_ANSWER, with a thread stopped */
@@ -29,7 +28,6 @@ enum {
     FAULT_CORE_PROGRAM,                      /* --exe or --root are not of this core file */
     FAULT_CORE_LACKS,                        /* it does not contain what is needed */
     FAULT_CORE_FILES,                        /* the files that are needed with it are not here */
-    FAULT_FREEZE_GIVEN_UP,                   /* FAULT_NO_FREEZE, and it was tried enough */
 };
 
 /* Values of fault.reason of FAULT_OUTPUT. */

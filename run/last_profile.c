@@ -31,17 +31,12 @@ void last_profile_free(struct last_profile *last)
 
 uint64_t last_profile_cost(const struct attachment *attachment)
 {
-    const struct frozen_summary *frozen = &attachment->frozen;
-
-    if (!attachment->reads)
-        return attachment->last.held_ns;
-    return attachment->request.freeze && frozen->times ? frozen->ns / frozen->times
-                                                       : attachment->read.last.ns;
+    return attachment->reads ? attachment->read.last.ns : attachment->last.held_ns;
 }
 
 static bool stops_threads(const struct last_profile *last, const struct attachment *attachment)
 {
-    return last->request.calls && (!attachment->reads || attachment->request.freeze);
+    return last->request.calls && !attachment->reads;
 }
 
 /* ---- when ---- */
@@ -133,12 +128,8 @@ static fault_code read_unstopped(struct attachment *attachment, struct sink *tex
                                  struct reading *reading, struct fault *fault)
 {
     const struct read_summary former = attachment->read;
-    const bool freeze = attachment->request.freeze;
-    fault_code rc;
+    fault_code rc = readout_take(attachment, text, fault);
 
-    attachment->request.freeze = false;
-    rc = readout_take(attachment, text, fault);
-    attachment->request.freeze = freeze;
     *reading = attachment->read.last;
     attachment->read = former;
     return rc;

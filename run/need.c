@@ -40,7 +40,8 @@ static uint64_t swapped_bytes(const struct attachment *attachment)
                : 0;
 }
 
-fault_code need_check_cpu(const struct attachment *attachment, struct fault *fault)
+/* Checks that the tool gets a CPU while a thread is stopped. */
+static fault_code check_cpu(const struct attachment *attachment, struct fault *fault)
 {
     char why[sizeof fault->what];
 
@@ -56,7 +57,7 @@ fault_code need_check(struct attachment *attachment, struct fault *fault)
     struct proc_stat stat;
     uint64_t threads = NEED_THREADS_MAX, swapped = 0, wanted = NEED_OWED;
 
-    if (!attachment->owes && need_check_cpu(attachment, fault) != FAULT_NONE)
+    if (!attachment->owes && check_cpu(attachment, fault) != FAULT_NONE)
         return fault->code;
     if (!headroom_read(&attachment->proc, pid, &headroom))
         return FAULT_NONE;

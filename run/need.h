@@ -7,13 +7,10 @@
 
 #include "run/attachment.h"
 
-/* Checks that the tool gets a CPU while threads are stopped. FAULT_NO_CPU if it may not. */
-fault_code need_check_cpu(const struct attachment *attachment, struct fault *fault);
-
 /*
- * Checks that, and that every memory limit of the target leaves enough for a call, and for the
- * pages that come back from swap in it. FAULT_NO_HEADROOM if one leaves less. With
- * attachment->owes 1 MiB is enough.
+ * Checks that the tool gets a CPU while a thread is stopped (else FAULT_NO_CPU), and that every
+ * memory limit of the target leaves enough for a call, and for the pages that come back from swap
+ * in it. FAULT_NO_HEADROOM if one leaves less. With attachment->owes 1 MiB is enough.
  */
 fault_code need_check(struct attachment *attachment, struct fault *fault);
 

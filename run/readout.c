@@ -1,6 +1,5 @@
 #include "run/readout.h"
 #include "run/faults.h"
-#include "run/frozen.h"
 #include "run/need.h"
 #include "run/switching.h"
 
@@ -36,7 +35,7 @@ static fault_code open_reader(struct attachment *attachment, struct fault *fault
 
 fault_code readout_call_instead(struct attachment *attachment, struct fault *fault)
 {
-    if (attachment->request.way == WAY_MEMORY || attachment->request.freeze)
+    if (attachment->request.way == WAY_MEMORY)
         return fault->code;
     attachment->reads = false;
     attachment_note(attachment, &(struct run_note){.kind = NOTE_UNREADABLE, .fault = fault});
@@ -84,31 +83,6 @@ fault_code readout_state(struct attachment *attachment, struct prof_state *state
     return rc;
 }
 
-struct take {
-    struct attachment *attachment;
-    struct sink *sink;
-    struct reading *reading;
-    size_t start; /* of the profile, in the sink */
-};
-
-static fault_code take_frozen(void *ctx, struct fault *fault)
-{
-    struct take *take = ctx;
-
-    take->sink->len = take->start;
-    return reader_read(&take->attachment->reader, take->sink, take->reading, fault);
-}
-
-static fault_code take_reading(struct attachment *attachment, struct sink *sink,
-                               struct reading *reading, struct fault *fault)
-{
-    struct take take = {attachment, sink, reading, sink->len};
-
-    if (attachment->request.freeze)
-        return frozen_run(attachment, take_frozen, &take, &attachment->frozen, fault);
-    return reader_read(&attachment->reader, sink, reading, fault);
-}
-
 fault_code readout_take(struct attachment *attachment, struct sink *sink, struct fault *fault)
 {
     struct reading reading;
@@ -119,7 +93,7 @@ fault_code readout_take(struct attachment *attachment, struct sink *sink, struct
                          (int)attachment->target.pid);
     rc = readout_find(attachment, fault);
     if (rc == FAULT_NONE)
-        rc = take_reading(attachment, sink, &reading, fault);
+        rc = reader_read(&attachment->reader, sink, &reading, fault);
     rc = check_end(attachment, rc, fault);
     if (rc == FAULT_NONE)
         count_read(attachment, &reading);

@@ -10,7 +10,7 @@
 /*
  * For profiles, in the way that request.way allows. Finds the profile in memory:
  * attachment->reads. If it cannot be proven there, reports NOTE_UNREADABLE and
- * does as attachment_open, unless the way is WAY_MEMORY or request.freeze is set. WAY_CALL: as
+ * does as attachment_open, unless the way is WAY_MEMORY. WAY_CALL: as
  * attachment_open. Pointers in the request must stay valid until
  * attachment_close, which is needed after a failure, too.
  */
@@ -29,15 +29,13 @@ fault_code readout_state(struct attachment *attachment, struct prof_state *state
  * and counts it in attachment->read. Between two of them attachment_renew is
  * needed. FAULT_UNREADABLE: readout_call_instead may help. FAULT_GONE,
  * FAULT_EXECED: it ended meanwhile; FAULT_TOO_LARGE: the sink is full;
- * FAULT_INTERRUPTED: a signal came before. With request.freeze all threads are
- * stopped meanwhile: the faults of frozen_run.
+ * FAULT_INTERRUPTED: a signal came before.
  */
 fault_code readout_take(struct attachment *attachment, struct sink *sink, struct fault *fault);
 
 /*
  * After FAULT_UNREADABLE in *fault: from now on profiles are taken by calls.
- * Reports NOTE_UNREADABLE and makes the plan. With WAY_MEMORY or
- * request.freeze returns that fault.
+ * Reports NOTE_UNREADABLE and makes the plan. With WAY_MEMORY returns that fault.
  */
 fault_code readout_call_instead(struct attachment *attachment, struct fault *fault);
 

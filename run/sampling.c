@@ -442,10 +442,8 @@ static fault_code run_steps(struct attachment *attachment, struct sampling *samp
                                 .steps = *steps,
                                 .interrupted = interrupt_again_flag(),
                                 .retried = {.kind = NOTE_HOLD_RETRIED}};
-    fault_code rc;
+    fault_code rc = try_until(&reach, clock_now() + attachment->request.timeout_ns, fault);
 
-    attachment->frozen.failed_now = 0;
-    rc = try_until(&reach, clock_now() + attachment->request.timeout_ns, fault);
     peers_leave(&sampling->peers);
     note_foreign(attachment, sampling);
     if (sampling->ended && !sampling->owed)

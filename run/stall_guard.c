@@ -81,8 +81,6 @@ static fault_code fault_of_case(const struct stall_guard *stall_guard)
 {
     const struct stall_guard_case *what = &stall_guard->what;
 
-    if (what->frozen)
-        return FAULT_NO_ANSWER_FROZEN;
     if (what->tid && *what->tid)
         return FAULT_NO_ANSWER_HELD;
     return clock_now() < stall_guard->at ? FAULT_INTERRUPTED : FAULT_NO_ANSWER;
@@ -104,7 +102,7 @@ static int looks_enough(const struct stall_guard *stall_guard, int same)
     const struct stall_guard_case *what = &stall_guard->what;
     const uint64_t now = clock_now(), at = stall_guard->at;
 
-    if (what->frozen || (what->held && *what->held))
+    if (what->held && *what->held)
         return LOOKS_STOPPED;
     if (now >= at) /* a call that began before the deadline is late as it is */
         return now - at < (uint64_t)same * LOOK_NS ? LOOKS_STOPPED : LOOKS;
@@ -174,10 +172,9 @@ static int start_thread(struct stall_guard *stall_guard)
 void stall_guard_start(struct stall_guard *stall_guard, uint64_t timeout_ns,
                        const struct stall_guard_case *what)
 {
-    *stall_guard =
-        (struct stall_guard){.at = clock_now() + timeout_ns + (what->frozen ? 0 : GRACE_NS),
-                             .watched = (pid_t)syscall(SYS_gettid),
-                             .what = *what};
+    *stall_guard = (struct stall_guard){.at = clock_now() + timeout_ns + GRACE_NS,
+                                        .watched = (pid_t)syscall(SYS_gettid),
+                                        .what = *what};
     if (!what->stalled || sem_init(&stall_guard->begun, 0, 0) || sem_init(&stall_guard->stop, 0, 0))
         return;
     stall_guard->started = start_thread(stall_guard) == 0;

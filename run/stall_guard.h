@@ -24,7 +24,6 @@ struct stall_guard_case {
     /* The thread that is stopped now, which two seconds in one call are the limit for, also before
      * the deadline; NULL or 0: none. */
     const volatile pid_t *held;
-    bool frozen; /* all threads are stopped: the same limit */
     /*
      * Reports the fault and returns the exit status. The watched thread is in
      * the kernel then and holds no lock of the C library. NULL: no guard.

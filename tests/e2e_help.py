@@ -198,7 +198,7 @@ class Bash(lib.TestCase):
         self.assertEqual(sorted(word[2:] for word in self.complete("--")), ps)
         self.assertEqual(sorted(word[2:] for word in self.complete("-q", "--")), ps)
         self.assertEqual(self.complete("-q", "du"), ["dump"])
-        self.assertEqual(self.complete("--timeout", "5s", "-q", "dump", "--fre"), ["--freeze"])
+        self.assertEqual(self.complete("--timeout", "5s", "-q", "dump", "--forma"), ["--format"])
         self.assertEqual(self.complete("-q", "report", "-f", "fla"), ["flame"])
 
     def test_bash_options(self):

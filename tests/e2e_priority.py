@@ -92,8 +92,7 @@ class Priority(hostile.TestCase):
         before = lib.snapshot(victim.pid)
         self.refused(victim, "nice value 19", nice(19))
         self.refused(victim, "SCHED_IDLE", idle, ("purge",))
-        self.refused(victim, "nice value 1", nice(1), ("dump", "--freeze", "-o", "-"),
-                     "omit --freeze")
+        self.refused(victim, "nice value 1", nice(1), ("dump", "--call", "-o", "-"))
         os.setpriority(os.PRIO_PROCESS, victim.pid, -5)
         self.refused(victim, "nice value 0, and -5 of the process")
         os.setpriority(os.PRIO_PROCESS, victim.pid, 0)

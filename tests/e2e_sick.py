@@ -6,25 +6,16 @@ not end: so the state is what it is said to be.
 """
 
 import os
-import re
 import shutil
 import signal
 import subprocess
 
 import freezing
-import fuse
 import lib
 
 THREADS = 4  # of the victim
 STACKS = 5  # of its profile
-FUTEX, READ = "202", "0"
-STOOD_STILL = re.compile(r"stood still for ([\d.]+ (?:us|ms|s))(?:, in (\d+) attempts)?; none")
-FROZE = re.compile(r"; (?:all )?(\d+) threads? stopped for [\d.]+ (?:us|ms|s)\n")
-
-
-def seconds(text):
-    number, unit = text.split()
-    return float(number) * {"us": 1e-6, "ms": 1e-3, "s": 1}[unit]
+FUTEX = "202"
 
 
 def profile_of(result):
@@ -98,24 +89,14 @@ class TestCase(lib.TestCase):
             self.assertIn("no thread was stopped", result.err)
         self.assertEqual(self.states(), before)
 
-    def assert_froze(self, threads=THREADS):
-        """Reads the same with --freeze, which resumes all threads."""
-        for _ in range(2):
-            result = self.assert_ran(self.dump("--freeze"))
-            self.assertEqual(profile_of(result), self.before)
-            found = FROZE.search(result.err)
-            self.assertTrue(found, result)
-            self.assertEqual(int(found[1]), threads)
-        self.assert_untraced()
-
     def assert_untraced(self):
         pid = self.sick.pid
         self.assertEqual([lib.tracer_of_thread(pid, tid) for tid in lib.threads(pid)],
                          [0] * len(lib.threads(pid)))
 
-    def assert_refused(self, code, *words, way="--call"):
+    def assert_refused(self, code, *words):
         """The state is real: it makes no call."""
-        self.assert_failed(self.dump(way, "--timeout", "1s"), code, *words)
+        self.assert_failed(self.dump("--call", "--timeout", "1s"), code, *words)
 
 
 class Stopped(TestCase):
@@ -124,7 +105,6 @@ class Stopped(TestCase):
         os.kill(pid, signal.SIGSTOP)
         self.assertTrue(lib.wait_until(lambda: set(self.states().values()) == {"T"}))
         self.assert_read("T")
-        self.assert_froze()
         self.assertTrue(lib.wait_until(lambda: set(self.states().values()) == {"T"}), self.states())
         self.assert_refused(lib.NO_SAFE_MOMENT, "stopped by job control")
         self.assert_ran(lib.run_tool("on", "--no-call", pid))
@@ -143,13 +123,11 @@ class Stopped(TestCase):
 
     def test_frozen(self):
         """Threads that the first version has frozen do not stop for a tracer."""
-        freezer = self.frozen(freezing.version_1)
-        self.assert_refused(lib.NO_SAFE_MOMENT, "frozen", freezer.path, way="--freeze")
+        self.frozen(freezing.version_1)
         self.assert_untraced()
 
     def test_frozen_version_2(self):
         freezer = self.frozen(freezing.version_2)
-        self.assert_froze()
         self.assertIn("frozen 1", lib.read_text(os.path.join(freezer.path, "cgroup.events")))
 
 
@@ -167,9 +145,7 @@ class Traced(TestCase):
 
     def assert_both(self, tracer, letters):
         self.assert_read(letters)
-        for way in "--call", "--freeze":
-            self.assert_refused(lib.NOT_PERMITTED, "already traced by", str(tracer.pid),
-                                "omit " + way, way=way)
+        self.assert_refused(lib.NOT_PERMITTED, "already traced by", str(tracer.pid), "omit --call")
         self.assertEqual(lib.tracer_of(self.sick.pid), tracer.pid)
 
     def test_gdb(self):
@@ -188,7 +164,6 @@ class Hung(TestCase):
         """A thread has all of them: prof.dump would wait for ever."""
         pid = self.fall("locked", lambda tid: tid == self.sick.pid or self.waits_for_lock(tid))
         self.assert_read()
-        self.assert_froze()
         self.assertTrue(lib.wait_until(
             lambda: all(self.waits_for_lock(tid) for tid in lib.threads(pid) if tid != pid)))
         result = self.dump("--call", "--timeout", "1s")
@@ -205,54 +180,13 @@ class Hung(TestCase):
         self.fall("vfork", lambda tid: self.state(tid) == "D")
         self.assert_read("D")
         self.assert_refused(lib.NO_SAFE_MOMENT, "uninterruptible")
-        self.assert_refused(lib.NO_SAFE_MOMENT, "uninterruptible", "none of them is stopped now",
-                            way="--freeze")
         self.assert_untraced()
-
-
-    def test_busy_in_the_kernel(self):
-        """A thread sleeps until it is interrupted, and then does not stop: two attempts are enough."""
-        pid = self.fall("faulting", lambda tid: self.state(tid) == "S")
-        stuck = [tid for tid in lib.threads(pid) if self.system_call(tid) == READ]
-        self.assertEqual(len(stuck), 1)
-        self.assert_read()
-        result = lib.run_tool("record", "--freeze", "-d", "100ms", "-o", "-", pid,
-                              tool=lib.TRACED_TOOL)
-        self.assert_failed(result, lib.NO_SAFE_MOMENT, "thread %d " % stuck[0],
-                           "not tried again", "prof.active is false again")
-        attempts = result.err.count("ptrace INTERRUPT thread %d " % stuck[0])
-        self.assertIn(attempts, (1, 2), result)
-        took, times = STOOD_STILL.findall(result.err)[-1]
-        self.assertLessEqual(seconds(took), 2)
-        self.assertEqual(int(times or 1), attempts)
-        self.assert_untraced()
-        self.assertTrue(lib.wait_until(lambda: all(self.state(tid) == "S" for tid in lib.threads(pid)
-                                                   if tid != stuck[0])))
-        self.sick.kill()
-        self.assertEqual(self.sick.stdout.read(), b"")  # no EINTR: those that stopped were put right
-
-    def test_uninterruptible_later(self):
-        """A thread waits for a file server: once it is interrupted, uninterruptibly."""
-        lib.require_root()
-        server = fuse.Server(self, "read", deaf=True)
-        self.fall("reading", lambda tid: self.state(tid) == "S", server.file)
-        self.addCleanup(server.let_go)  # before the process is killed, which would wait for it
-        self.assertTrue(server.arrived.wait(20))
-        self.assert_refused(lib.NO_SAFE_MOMENT, "in an uninterruptible wait", "stood still",
-                            "none of them is stopped now", way="--freeze")
-        self.assertGreaterEqual(server.interrupts, 1)
-        server.let_go()
-        self.assertEqual(self.said(), b"read\n")
-        self.assertTrue(lib.wait_until(lambda: set(self.states().values()) == {"S"}))
-        self.assert_froze()
-        lib.end_process(self.sick)  # otherwise its descriptor keeps the server alive
 
 
 class Sandboxed(TestCase):
     def test_strict_seccomp(self):
         self.fall("strict", self.is_strict)
         self.assert_read()
-        self.assert_froze()
         self.assert_refused(lib.NO_SAFE_MOMENT, "strict seccomp")
         self.assertIsNone(self.sick.poll())
 
@@ -264,24 +198,21 @@ class Sandboxed(TestCase):
         """Each thread runs in user space: any system call from there would be its end."""
         self.fall("dispatch", lambda tid: self.state(tid) == "R")
         self.assert_read("R")
-        self.assert_froze()
         self.assert_refused(lib.NO_SAFE_MOMENT, "syscall user dispatch")
         self.assertIsNone(self.sick.poll())
 
 
 class Well(TestCase):
     def test_no_state(self):
-        """The same process without any: calls, reads and freezes give the same."""
+        """The same process without any: calls and reads give the same."""
         self.fall("well", lambda tid: self.state(tid) == "S")
         self.assert_read()
-        self.assert_froze()
         self.assertEqual(profile_of(self.assert_ran(self.dump("--call"))), self.before)
 
     def test_first_thread_has_ended(self):
         pid = self.fall("leaderless", lambda tid: self.state(tid) == "SZ"[tid == self.sick.pid])
         self.assertEqual(self.state(pid), "Z")
         self.assert_read("SZ")
-        self.assert_froze(THREADS - 1)
 
 
 if __name__ == "__main__":

@@ -291,8 +291,7 @@ class Verbs(lib.TestCase):
         """A reader that does not read, such as a pager, keeps no thread stopped."""
         victim = self.victim()
         for words in (("on", "--call"), ("dump", "--call", "-o", "/dev/null"), ("dump",),
-                      ("dump", "--freeze", "-o", "/dev/null"), ("stats", "--full"),
-                      ("purge",),
+                      ("stats", "--full"), ("purge",),
                       ("record", "--call", "-d", "1ms", "-o", "/dev/null"),
                       ("leak", "--call", "-d", "1ms", "--settle", "1ms"),
                       ("off", "--call")):

@@ -9,7 +9,7 @@ same signal masks, mappings, file descriptors, threads and text. Exit code 1 on 
 
   kill_matrix.py [--verb VERB]... [--mode MODE]... [--long] [--every N [--first K]] [--ms MS]
                  [--filter kill|errno] [--stale] [--occupy MS] [--refuse exec|all]
-                 [--jemalloc VERSION] [--program NAME] [--waiters N]
+                 [--jemalloc VERSION] [--program NAME]
 """
 
 import argparse
@@ -43,11 +43,6 @@ LONG_MODES = MODES + (
 # first registers that it sets: a death before that shows the EINTR, a later one must not.
 EINTR_OF_STOP_MODES = ("epoll_wait", "epoll_pwait", "recv", "sigtimedwait")
 
-# freeze stops the threads that show an EINTR eight at a time, and up to so many where they have to
-# wait for a CPU (FREEZE_WINDOW_MOST, inject/freeze.h): the machine may be busy.
-WINDOW_MOST = 64
-CALLS_OF_A_WAITER = 10
-
 # Only the tool knows the address of the scratch area between the exit of its mmap and the write of
 # that address: deaths there may leave this many mappings.
 MAPPINGS_LEFT_ALLOWED = 0
@@ -56,7 +51,7 @@ MAPPINGS_LEFT_ALLOWED = 0
 MALLCTL_NAMES = ["opt.prof", "prof.gdump=false", "arena.0.decay", "stats.resident", "version"]
 
 VERBS = ("on", "dump", "stream", "stats", "report", "mallctl", "reset", "purge", "record", "leak")
-VERBS += ("watch", "top", "several", "freeze", "byte", "repair", "frag", "bins")
+VERBS += ("watch", "top", "several", "byte", "repair", "frag", "bins")
 
 # Other verbs write nothing the second time: profiling is already on.
 SWITCHING = ("on", "record", "leak", "watch", "several", "repair")
@@ -74,9 +69,8 @@ class Series:
     """All deaths of one verb on one victim."""
 
     def __init__(self, verb, victim, sink, refuse=None, other=None, every=1, first=None,
-                 as_list=True, waiters=0):
+                 as_list=True):
         self.verb = verb
-        self.waiters = waiters  # threads of the victim that show each EINTR
         self.victim = victim
         self.other = other  # the second target of `several`
         self.sink = sink
@@ -84,9 +78,7 @@ class Series:
         self.profiles, self.off = sink + ".profiles", sink + ".off"
         if verb == "watch":
             os.mkdir(self.profiles)
-        # With many threads nobody might read thousands of lines in time.
-        self.tool = (lib.REFUSED_TOOL if refuse == "exec" else
-                     lib.TOOL if waiters else lib.TRACED_TOOL)
+        self.tool = lib.REFUSED_TOOL if refuse == "exec" else lib.TRACED_TOOL
         self.no_memory = refuse == "all"
         self.as_list = as_list  # the calls of a list follow each other without the tool
         self.dumping = 0
@@ -108,7 +100,6 @@ class Series:
             "repair": ["on", "--repair", "--no-call"],
             "dump": ["dump"],
             "stream": ["dump", "--call", "--force", "-o", self.sink],
-            "freeze": ["dump", "--freeze", "--force", "-o", self.sink],
             "stats": ["stats", "--call"],
             "bins": ["stats", "--bins", "--call"],
             "report": ["stats", "--full", "--json"],
@@ -210,18 +201,15 @@ class Series:
     def allowed_eintr(self, result):
         if not self.died(result):
             return 0
-        if self.waiters:
-            return WINDOW_MOST
         mode = self.victim.mode
-        write = "POKEUSER" if self.verb == "freeze" else "SETREGSET"
-        interrupts = result.err.rfind("INTERRUPT"), result.err.rfind(write)
+        interrupts = result.err.rfind("INTERRUPT"), result.err.rfind("SETREGSET")
         return int(
             mode in EINTR_OF_STOP_MODES and interrupts[0] > interrupts[1]
         )
 
     def aftermath(self, where, before):
         """Returns False if the victim cannot be used any longer."""
-        advanced = self.victim.wait_rounds(2) and self.waiters_wait()
+        advanced = self.victim.wait_rounds(2)
         if not self.victim.alive():
             self.deaths += 1
             self.fault(where, "the victim died: %s" % self.victim.process.returncode)
@@ -234,16 +222,6 @@ class Series:
         self.compare_state(where)
         self.compare_mappings(where)
         return True
-
-    def waiters_wait(self):
-        """All of them have seen how their call ended."""
-        pid = self.victim.pid
-
-        def waits(tid):
-            return lib.read_text("/proc/%d/task/%d/stat" % (pid, tid)).rpartition(") ")[2][0] == "S"
-
-        return not self.waiters or lib.wait_until(
-            lambda: all(waits(tid) for tid in lib.threads(pid) if tid != pid))
 
     def place(self):
         parts = ("wchan", "syscall", "status")
@@ -308,7 +286,7 @@ class Series:
 
     def second_use(self, where):
         """The tool still works on this target; top makes no dump unless profiling is on."""
-        if self.verb in ("freeze", "repair"):
+        if self.verb == "repair":
             result = lib.run_tool(*self.arguments())
         else:
             result = lib.run_tool("on" if self.verb == "top" else "off", "--call", self.victim.pid)
@@ -323,8 +301,7 @@ class Series:
         if self.every > 1:
             print("%s %s: every %d. call from %s=%d on"
                   % (self.verb, self.victim.mode, self.every, variable, first))
-        most = MAX_POINTS + CALLS_OF_A_WAITER * self.waiters
-        for k in range(first, most, self.every):
+        for k in range(first, MAX_POINTS, self.every):
             if not self.point(variable, k):
                 return self.usable
             if self.verb in SWITCHING or self.points % SECOND_USE_EVERY == 0:
@@ -332,13 +309,12 @@ class Series:
             if len(self.faults) > 20:
                 self.fault("", "too many faults, given up")
                 return False
-        self.fault("", "the tool makes more than %d calls" % most)
+        self.fault("", "the tool makes more than %d calls" % MAX_POINTS)
         return False
 
     def final_uses(self):
         pids = [self.victim.pid] + ([self.other.pid] if self.other else [])
-        # A call in a thread that never allocates would make mappings.
-        for verb in () if self.verb == "freeze" else ("on", "off"):
+        for verb in "on", "off":
             result = lib.run_tool(verb, "--call", *pids)
             if result.code != lib.OK:
                 self.fault("at the end", str(result))
@@ -424,7 +400,7 @@ def run_series(verb, mode, options, arguments, library):
                                       library=library, program=options.program or "victim"))
         series = Series(verb, victims[0], os.path.join(directory, "stream"), options.refuse,
                         *victims[1:], every=options.every, first=options.first,
-                        as_list=not (options.refuse or options.filter), waiters=options.waiters)
+                        as_list=not (options.refuse or options.filter))
         return series.run()
     finally:
         for victim in victims:
@@ -453,8 +429,6 @@ def parse_arguments():
                         help="the mmap of the scratch area is refused: only as executable, or at all")
     parser.add_argument("--jemalloc", choices=releases.SUITES,
                         help="victims with that release")
-    parser.add_argument("--waiters", type=int, default=0, metavar="N",
-                        help="victims with so many more threads, all in epoll_wait")
     parser.add_argument("--program", help="a victim of one mode only: one with a collector")
     options = parser.parse_args()
     options.verb = options.verb or list(VERBS)
@@ -462,7 +436,7 @@ def parse_arguments():
     if options.program:
         options.mode = ["collect"]
     options.ms = options.ms or (60 if options.long else 25)
-    if lib.LONG and not options.waiters:
+    if lib.LONG:
         options.every = options.first = 1
     return options
 
@@ -496,10 +470,6 @@ def main():
             # More threads for `on` to visit. They never allocate, so a call in one of them would
             # make mappings; those of this mode are not compared.
             more = ["--threads", "2"] if library and mode == "malloc" else []
-            if options.waiters:
-                more += ["--waiters", str(options.waiters)]
-            elif verb == "freeze":
-                more += ["--threads", "5"]  # all of them are stopped
             series = run_series(verb, mode, options, arguments + more, library)
             rows.append(series.row())
             faults += series.faults

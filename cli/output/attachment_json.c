@@ -23,13 +23,7 @@ void way_json(const struct attachment *attachment, struct json *json)
 {
     const struct read_summary *read = &attachment->read;
 
-    const struct frozen_summary *frozen = &attachment->frozen;
-
     json_text(json, "way", attachment->reads ? "memory" : "call");
-    if (frozen->times) {
-        json_number(json, "frozen_threads", frozen->threads);
-        json_number(json, "frozen_ns", frozen->ns);
-    }
     if (!read->count) {
         json_null(json, "read_ns");
         json_null(json, "unsettled");

@@ -236,8 +236,7 @@ const struct verb verb_dump = {
     .name = "dump",
     .summary = "write a heap profile, here (-o) or in the target",
     .synopses = {"[options] PID...", "--core FILE [--exe FILE] [--root DIR] [options]"},
-    .takes = TAKES_OUTPUT | TAKES_PATH | TAKES_FORMAT | TAKES_HOOKS | TAKES_WAY | TAKES_FREEZE |
-             TAKES_CORE,
+    .takes = TAKES_OUTPUT | TAKES_PATH | TAKES_FORMAT | TAKES_HOOKS | TAKES_WAY | TAKES_CORE,
     .intro = "With -o, reads the heap profile out of the memory of the process: no call, no\n"
              "thread stopped. Where that is not possible, and always without -o, a thread of\n"
              "the process calls prof.dump. Without -o the process writes the file: prints the\n"

@@ -256,8 +256,7 @@ static bool cannot_profile(fault_code rc)
 /* Without profiling there is still an answer, unless samples or a call are asked for. */
 static bool wants_samples(const struct options *options)
 {
-    return options->by_samples || options->call || options->freeze || options->reset ||
-           options->settle_ns;
+    return options->by_samples || options->call || options->reset || options->settle_ns;
 }
 
 static fault_code watch_anyhow(struct leak_verb *verb, struct fault *fault)
@@ -423,7 +422,7 @@ const struct verb verb_leak = {
     .summary = "show what grows in a process, and which calls make it grow",
     .synopses = {"[options] PID..."},
     .takes = TAKES_OUTPUT | TAKES_FORMAT | TAKES_DURATION | TAKES_SETTLE | TAKES_HOOKS | TAKES_WAY |
-             TAKES_FREEZE | TAKES_GROWTH | TAKES_ANY,
+             TAKES_GROWTH | TAKES_ANY,
     .intro = "Watches any process for a while, whatever its allocator is. The first line is\n"
              "the answer, with the evidence for it: exact counts of jemalloc's objects by\n"
              "size, read from its own records; stacks of sampled allocations, if profiling was\n"

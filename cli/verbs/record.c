@@ -202,8 +202,7 @@ const struct verb verb_record = {
     .name = "record",
     .summary = "sample for a while, write a profile, restore the former state",
     .synopses = {"[options] PID..."},
-    .takes = TAKES_OUTPUT | TAKES_FORMAT | TAKES_DURATION | TAKES_SERIES | TAKES_HOOKS | TAKES_WAY |
-             TAKES_FREEZE,
+    .takes = TAKES_OUTPUT | TAKES_FORMAT | TAKES_DURATION | TAKES_SERIES | TAKES_HOOKS | TAKES_WAY,
     .intro = "Switches profiling on, waits, takes a profile, restores the former value of\n"
              "prof.active and reads it back. The profile is read from the memory of the\n"
              "process, and prof.active is one byte there: no call, no thread stopped. Where\n"

@@ -116,9 +116,6 @@ _jeattach()
         on | off | dump | record | leak | stats | status | watch | top) options+=' --call --no-call' ;;
     esac
     case $verb in
-        dump | record | leak) options+=' --freeze' ;;
-    esac
-    case $verb in
         on | dump | record | leak | watch | top | stats | reset | purge | mallctl) options+=' --force-hooks' ;;
     esac
 

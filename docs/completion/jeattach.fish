@@ -110,7 +110,6 @@ complete -c jeattach -n "__jeattach_verb $several" -l parallel -x -a '1 2 4 8 16
 # ---- how it is done ----
 complete -c jeattach -n "__jeattach_verb status stats $calls" -l no-call -d 'make no call and stop nothing'
 complete -c jeattach -n "__jeattach_verb status stats $calls" -l call -d 'make a thread of the process call jemalloc'
-complete -c jeattach -n '__jeattach_verb dump record leak' -l freeze -d 'stop all threads while the profile is read from memory'
 complete -c jeattach -n "__jeattach_verb $hooks" -l force-hooks -d 'make the call even if functions of the application may run in it'
 complete -c jeattach -n "__jeattach_verb $cores" -l core -r -F -d 'read a process that has ended from its core file'
 complete -c jeattach -n "__jeattach_verb $cores" -l exe -r -F -d 'with --core: the program'

@@ -247,9 +247,6 @@ class Verbs:
     def check_dump_no_call(self):
         self.streamed("-o", "-", "--no-call")
 
-    def check_dump_freeze(self):
-        self.streamed("-o", "-", "--freeze")
-
     def check_dump_file(self):
         path = os.path.join(self.subject.directory, "stream.heap")
         if not self.enabled:

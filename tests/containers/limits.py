@@ -52,7 +52,6 @@ CALLS = {
 READS = {
     "byte": ("on", "--no-call"),
     "read": ("dump", "--no-call", "-o", "-"),
-    "freeze": ("dump", "--freeze", "-o", "-"),
     "gauges": ("stats", "--no-call"),
     "threads": ("stats", "--threads"),
     "peek": ("peek",),

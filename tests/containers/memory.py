@@ -92,15 +92,14 @@ class Memory(boxes.TestCase):
             parts[0].stop()
 
     def test_without_a_call(self):
-        """Not a page is left: a read needs none, nor does a freeze."""
+        """Not a page is left: a read needs none."""
         container, sidecar, samples = self.beside(*DISTROLESS)
         self.squeeze(0)
         before = self.charge()
         used = self.group.number("memory.usage_in_bytes")
         self.assertLess(self.group.number("memory.limit_in_bytes") - used, PAGE)
-        for way in "--no-call", "--freeze":
-            self.assertEqual(self.samples(sidecar, way), samples)
-            self.assertEqual(self.charge(), before)
+        self.assertEqual(self.samples(sidecar, "--no-call"), samples)
+        self.assertEqual(self.charge(), before)
         self.assertIn("under_oom 0", self.group.read("memory.oom_control"))
         self.group.write("memory.limit_in_bytes", -1)
         self.assert_unharmed(container, slow=True)

@@ -35,8 +35,6 @@ static const char *request_name(int request)
         {PTRACE_SYSCALL, "SYSCALL"},
         {PTRACE_GETREGSET, "GETREGSET"},
         {PTRACE_SETREGSET, "SETREGSET"},
-        {PTRACE_PEEKUSER, "PEEKUSER"},
-        {PTRACE_POKEUSER, "POKEUSER"},
         {PTRACE_GETSIGMASK, "GETSIGMASK"},
         {PTRACE_SETSIGMASK, "SETSIGMASK"},
         {PTRACE_GET_SYSCALL_INFO, "GET_SYSCALL_INFO"},

@@ -253,20 +253,8 @@ static void await_state(char state, uint64_t patience_us)
         ;
 }
 
-/*
- * A handler may run after a thread has been resumed and before it makes its pause(2) again, as
- * after any stop: the signal has arrived, and the next one ends the pause.
- */
-static void send_again(void)
-{
-    if (!is_lost() && got == sent) {
-        atomic_fetch_add(&sent, 1);
-        pthread_kill(worker_thread, SIGUSR1);
-    }
-}
-
 /* Sleeps, is then most often stopped by a tracer, then gets the signal: one round each. */
-static void send_in_round(bool again)
+static void send_during_hold(void)
 {
     uint64_t before = rounds, end = now_ns() + PATIENCE * 1000ull;
 
@@ -277,23 +265,10 @@ static void send_in_round(bool again)
     atomic_fetch_add(&sent, 1);
     if (!is_lost())
         pthread_kill(worker_thread, SIGUSR1);
-    while (rounds == before && now_ns() < end) {
-        usleep(again ? 20000 : 20);
-        if (again && rounds == before)
-            send_again();
-    }
+    while (rounds == before && now_ns() < end)
+        usleep(20);
     if (rounds == before)
         complain("lost");
-}
-
-static void send_during_hold(void)
-{
-    send_in_round(false);
-}
-
-static void send_until_it_ends(void)
-{
-    send_in_round(true);
 }
 
 static void send_sequence(void)
@@ -400,7 +375,6 @@ static const struct mode modes[] = {
     {"queue_spin", RT, NULL, take_next, 0, spin, NULL, send_sequence},
     {"queue_wait", RT, NULL, take_next, -1, wait_queue, NULL, send_sequence},
     {"pause", SIGUSR1, count, NULL, 0, wait_pause, NULL, send_during_hold},
-    {"pause_again", SIGUSR1, count, NULL, 0, wait_pause, NULL, send_until_it_ends},
     {"sigsuspend", SIGUSR1, count, NULL, SIGUSR1, wait_suspend, NULL, send_during_hold},
     {"ppoll", SIGUSR1, count, NULL, SIGUSR1, wait_ppoll, NULL, send_during_hold},
     {"pselect", SIGUSR1, count, NULL, SIGUSR1, wait_pselect, NULL, send_during_hold},

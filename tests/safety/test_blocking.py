@@ -22,7 +22,6 @@ EARLY = 0.02  # for a call that ends by itself
 EARLY_ENDED = 0.15  # for a call that another thread ends: counted from before the call
 TURNS = 5
 WORDS = (("stats", "--call"), ("on", "--call"), ("off", "--call"))
-FREEZE = ("dump", "--freeze", "-o", "/dev/null")
 
 
 def calls():
@@ -42,7 +41,7 @@ def has_run(pid, tid):
 
 class Check:
     def __init__(self, options):
-        self.sabotage, self.freeze = options.sabotage, options.freeze
+        self.sabotage = options.sabotage
         self.ms = 1500 if options.long else 300
         self.attaches = 20 if options.long else 3
         self.victim = None
@@ -62,10 +61,9 @@ class Check:
             # A thread that always runs may wait for a CPU as long as its call.
             hold_thread(self.victim.pid, tid, signal.SIGUSR2, 2 * self.ms / 1000 + 0.2)
             return True
-        if flags & LET_BE and not self.freeze:
+        if flags & LET_BE:
             return self.let_be(tid)
-        words = FREEZE if self.freeze else (*words, "--thread", tid)
-        result = tool_ok(*words, self.victim.pid, codes=(lib.OK, lib.GONE))
+        result = tool_ok(*words, "--thread", tid, self.victim.pid, codes=(lib.OK, lib.GONE))
         if result.code == lib.OK or flags & CUT_SHORT:
             self.held.append(result)
         return result.code == lib.OK
@@ -92,10 +90,6 @@ class Check:
     def one(self, *row):
         """Repeats with a longer call if the call was over before the tool attached."""
         usual = self.ms
-        # A signal that comes while a thread is resumed may be handled just before the pause(2) is
-        # made again: the one that ends it must not come so early.
-        if self.freeze and row[0] == "pause":
-            self.ms = 2000
         try:
             for _ in range(TURNS):
                 told = self.once(*row)
@@ -156,7 +150,7 @@ def no_call_is_forgotten(names):
 
 
 def main():
-    table = Table(__doc__, freeze="stop all threads for a read, instead of that one for a call")
+    table = Table(__doc__)
     check = Check(table.options)
     rows = list(calls())
     table.add("list", no_call_is_forgotten, [row[0] for row in rows], sabotage=False)

@@ -40,14 +40,11 @@ def steady_state(pid, tid, wanted=None):
     return min(seen, key=lambda state: bin(int(state["SigBlk"], 16)).count("1"))
 
 
-def attach_for(seconds, pid, tid, freeze):
+def attach_for(seconds, pid, tid):
     end = time.monotonic() + seconds
     count = 0
     while time.monotonic() < end or count < 8:
-        if freeze:
-            tool_ok("dump", "--freeze", "-o", os.devnull, pid)
-        else:
-            tool_ok(*VERBS[count % 4], pid, "--thread", tid)
+        tool_ok(*VERBS[count % 4], pid, "--thread", tid)
         count += 1
     return count
 
@@ -64,7 +61,7 @@ def check(name, options):
         if options.sabotage:
             time.sleep(0.5)
         else:
-            count = attach_for(seconds, victim.pid, tid, options.freeze)
+            count = attach_for(seconds, victim.pid, tid)
         after = steady_state(victim.pid, tid, before)
         require(after == before, "signal state: %s, was %s", after, before)
         waited = waited_ms(victim.pid, tid) - waited
@@ -94,13 +91,10 @@ def judge(name, sent, got, fault, count, waited):
 
 
 def main():
-    table = Table(__doc__, freeze="stop all threads for a read, instead of that one for a call")
+    table = Table(__doc__)
     out = subprocess.run([os.path.join(VICTIMS, "signals")], capture_output=True, text=True)
-    # A call returns into the pause that it interrupted; after a freeze the pause is made again.
-    other = "pause" if table.options.freeze else "pause_again"
     for name in out.stdout.split():
-        if name != other:
-            table.add(name, check, name, table.options)
+        table.add(name, check, name, table.options)
     return table.run()
 
 

@@ -426,21 +426,6 @@ static void test_way(void)
     CHECK(parse(&options, TAKES_WAY | TAKES_PATH | TAKES_FORMAT, "--no-call -f text 1"));
 }
 
-static void test_freeze(void)
-{
-    const unsigned takes = TAKES_WAY | TAKES_FREEZE;
-    struct options options;
-
-    CHECK(parse(&options, takes, "--freeze 1") && options.freeze && !options.no_call);
-    CHECK(parse(&options, takes, "--freeze --no-call 1"));
-    CHECK(!parse(&options, takes, "--freeze --call 1") && strstr(said, "exclude each other"));
-    CHECK(!parse(&options, takes, "--freeze --thread 1 1") && strstr(said, "all threads"));
-    CHECK(!parse(&options, takes | TAKES_PATH, "--freeze 1") && strstr(said, "requires -o"));
-    CHECK(parse(&options, takes | TAKES_PATH | TAKES_OUTPUT, "--freeze -o x 1"));
-    CHECK(!parse(&options, TAKES_WAY, "--freeze 1"));
-}
-
-/* With names the first word is the process, unless an option has selected it. */
 static void test_names(void)
 {
     struct options options;
@@ -513,7 +498,6 @@ int main(void)
     test_rules();
     test_particular();
     test_way();
-    test_freeze();
     test_pids();
     test_defaults();
     test_all();

@@ -1,7 +1,7 @@
 /*
  * A process with a profile, which then falls into a state in which it can make no call.
  *
- *   sick STATE [FILE]
+ *   sick STATE
  *
  * STATE:
  *   well        none: its threads wait
@@ -10,10 +10,6 @@
  *   vfork       every thread waits for the child of its vfork(2), uninterruptibly
  *   strict      every thread is in strict seccomp mode: only read, write, exit and sigreturn
  *   dispatch    the system calls of every thread are dispatched to it (SIGSYS, which ends it)
- *   faulting    a system call of one thread waits for a page that never arrives (userfaultfd(2)):
- *               the thread sleeps, and once it is interrupted it is busy in the kernel, without a
- *               stop. The others wait in epoll_wait(2), and say "EINTR" if it returns that
- *   reading     a thread reads FILE
  *   leaderless  the first thread has ended
  *
  * Samples while it builds up, then switches prof.active off: from "ready" on the profile does not
@@ -22,10 +18,8 @@
  * support the state.
  */
 #include <errno.h>
-#include <fcntl.h>
 #include <jemalloc/jemalloc.h>
 #include <linux/seccomp.h>
-#include <linux/userfaultfd.h>
 #include <pthread.h>
 #include <semaphore.h>
 #include <signal.h>
@@ -35,9 +29,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/epoll.h>
-#include <sys/ioctl.h>
-#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -45,9 +36,9 @@
 /* linux/prctl.h since Linux 5.11 */
 enum { SET_DISPATCH = 59, DISPATCH_ON = 1, SELECTOR_ALLOW = 0, SELECTOR_BLOCK = 1 };
 
-enum { THREADS = 3, BLOCKS = 400, BLOCK = 3000, PAGE = 4096 };
+enum { THREADS = 3, BLOCKS = 400, BLOCK = 3000 };
 
-static const char *state, *file;
+static const char *state;
 static void *kept[THREADS + 1][BLOCKS];
 static sem_t built, fall;
 static atomic_bool locked;
@@ -133,33 +124,6 @@ static void be_dispatched(int number)
         __asm__ volatile("");
 }
 
-static void be_faulting(int number)
-{
-    struct uffdio_api api = {.api = UFFD_API};
-    struct uffdio_register area = {.range = {.len = PAGE}, .mode = UFFDIO_REGISTER_MODE_MISSING};
-    void *page = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    int fd = (int)syscall(SYS_userfaultfd, O_CLOEXEC), events = epoll_create1(EPOLL_CLOEXEC);
-
-    area.range.start = (uintptr_t)page;
-    if (fd < 0 || ioctl(fd, UFFDIO_API, &api) || ioctl(fd, UFFDIO_REGISTER, &area))
-        skip("userfaultfd");
-    say("sick\n");
-    if (number == 1 && read(open("/dev/zero", O_RDONLY | O_CLOEXEC), page, 1) >= 0)
-        _exit(1); /* it never returns */
-    for (struct epoll_event event;;)
-        if (epoll_wait(events, &event, 1, -1) < 0 && errno == EINTR)
-            say("EINTR\n");
-}
-
-static void be_reading(int number)
-{
-    char byte;
-
-    say("sick\n");
-    if (number == 1)
-        say(read(open(file, O_RDONLY | O_CLOEXEC), &byte, 1) < 0 ? "failed\n" : "read\n");
-}
-
 static void be_leaderless(int number)
 {
     say("sick\n");
@@ -177,9 +141,8 @@ static const struct {
     const char *name;
     void (*be)(int number);
 } states[] = {
-    {"well", be_well},       {"locked", be_locked},         {"vfork", be_in_vfork},
-    {"strict", be_strict},   {"dispatch", be_dispatched},   {"faulting", be_faulting},
-    {"reading", be_reading}, {"leaderless", be_leaderless},
+    {"well", be_well},     {"locked", be_locked},       {"vfork", be_in_vfork},
+    {"strict", be_strict}, {"dispatch", be_dispatched}, {"leaderless", be_leaderless},
 };
 
 static void fall_sick(int number)
@@ -263,7 +226,6 @@ int main(int argc, char **argv)
         return 2;
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     state = argv[1];
-    file = argv[2];
     start_threads();
     switch_off();
     say("ready\n");

@@ -1,8 +1,8 @@
 /*
  * A process that checks itself while it is interrupted.
  *
- *   victim MODE REPORT [--time MS] [--threads N] [--waiters N] [--sabotage WHAT] [--no-warmup]
- *          [--stale] [--filter kill|errno] [--not-dumpable] [--off FILE] [--occupy MS]
+ *   victim MODE REPORT [--time MS] [--threads N] [--sabotage WHAT] [--no-warmup] [--stale]
+ *          [--filter kill|errno] [--not-dumpable] [--off FILE] [--occupy MS]
  *   victim --modes | --sabotages
  *
  * Round after round its main thread does what MODE says, with every register
@@ -10,10 +10,9 @@
  * result and duration of the system call, errno, signal mask, alternate stack
  * and signal dispositions. When --off FILE exists, it removes it and sets
  * thread.prof.active to false. With --occupy another thread keeps the address space
- * locked, for about so many milliseconds at a time (occupy.h). --waiters adds threads that
- * wait in epoll_wait(2) for ever, and count what ends it. Differences go to the file REPORT
- * (report.h). It ends when its parent does. Exit codes: 77 when the CPU lacks what is asked
- * for, 2 for wrong arguments.
+ * locked, for about so many milliseconds at a time (occupy.h). Differences go to the file
+ * REPORT (report.h). It ends when its parent does. Exit codes: 77 when the CPU lacks what is
+ * asked for, 2 for wrong arguments.
  */
 #include "filter.h"
 #include "modes.h"
@@ -57,7 +56,6 @@ struct options {
     uint64_t time_ms;
     uint64_t occupy_ms;
     unsigned int threads;
-    unsigned int waiters;
     bool warmup;
     bool stale;
     bool not_dumpable;
@@ -260,19 +258,6 @@ static void *helper_main(void *data)
     return NULL;
 }
 
-/* Every stop ends this call with EINTR. */
-static void *waiter_main(void *data)
-{
-    struct victim *victim = data;
-    struct epoll_event event;
-    int fd = epoll_create1(EPOLL_CLOEXEC);
-
-    for (;;)
-        if (epoll_wait(fd, &event, 1, -1) < 0 && errno == EINTR)
-            __atomic_add_fetch(&victim->report->eintr, 1, __ATOMIC_RELAXED);
-    return NULL;
-}
-
 static bool start_threads(struct victim *victim, void *(*function)(void *data), unsigned int count)
 {
     for (unsigned int i = 0; i < count; i++) {
@@ -321,8 +306,6 @@ static bool parse_option(struct options *options, const char *name, const char *
         options->time_ms = strtoul(value, NULL, 10);
     else if (!strcmp(name, "--threads"))
         options->threads = (unsigned int)strtoul(value, NULL, 10);
-    else if (!strcmp(name, "--waiters"))
-        options->waiters = (unsigned int)strtoul(value, NULL, 10);
     else if (!strcmp(name, "--sabotage"))
         options->sabotage = value;
     else if (!strcmp(name, "--filter"))
@@ -382,8 +365,7 @@ static __attribute__((noinline)) int prepare(struct victim *victim, const struct
         return fail(victim, missing ? EXIT_UNSUPPORTED : EXIT_USAGE, "no such register, or name");
     if (!set_up_signals() || (victim->mode->setup && !victim->mode->setup(victim)))
         return fail(victim, 1, strerror(errno));
-    if (!start_threads(victim, helper_main, options->threads) ||
-        !start_threads(victim, waiter_main, options->waiters))
+    if (!start_threads(victim, helper_main, options->threads))
         return fail(victim, 1, "no thread");
     if (options->warmup)
         warm_up(options->report);
@@ -416,9 +398,9 @@ int main(int argc, char **argv)
     if (argc == 2)
         return print_names(argv[1]);
     if (!parse_options(&options, argc, argv)) {
-        fprintf(stderr, "usage: victim MODE REPORT [--time MS] [--threads N] [--waiters N] "
-                        "[--sabotage WHAT] [--no-warmup] [--stale] [--filter kill|errno] "
-                        "[--not-dumpable] [--off FILE] [--occupy MS]\n");
+        fprintf(stderr, "usage: victim MODE REPORT [--time MS] [--threads N] [--sabotage WHAT] "
+                        "[--no-warmup] [--stale] [--filter kill|errno] [--not-dumpable] "
+                        "[--off FILE] [--occupy MS]\n");
         return EXIT_USAGE;
     }
     int code = prepare(&victim, &options);

@@ -111,7 +111,6 @@ static const char *const limited[][VERB_WORDS] = {
     {"leak", "--call", "--reset", "-d", "1ms", "--settle", "1ms"},
     {"on", "--no-call"},
     {"dump", "--no-call", "-o", "-"},
-    {"dump", "--freeze", "-o", "-"},
     {"stats", "--no-call"},
     {"peek"},
 };

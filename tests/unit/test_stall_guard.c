@@ -1,5 +1,5 @@
 /*
- * A read that waits for one of the stopped threads ends the tool, which resumes them: here the page
+ * A read that waits for the thread that is stopped ends the tool, which resumes it: here the page
  * that it reads never arrives (userfaultfd(2)).
  */
 #include "base/util.h"
@@ -24,7 +24,7 @@ enum { PAGE = 4096, ENDED = 42, SKIPPED = 77 };
 static int on_stall(void *ctx, const struct fault *fault)
 {
     (void)ctx;
-    return fault->code == FAULT_NO_ANSWER_FROZEN && strcmp(fault->what, "process_vm_readv") == 0
+    return fault->code == FAULT_NO_ANSWER_HELD && strcmp(fault->what, "process_vm_readv") == 0
                ? ENDED
                : 1;
 }
@@ -53,7 +53,8 @@ static void *missing_page(void)
 
 static _Noreturn void read_for_ever(void *page)
 {
-    const struct stall_guard_case what = {.frozen = true, .stalled = on_stall};
+    const volatile pid_t held = getpid();
+    const struct stall_guard_case what = {.tid = &held, .held = &held, .stalled = on_stall};
     struct iovec local = {(char[8]){0}, 8}, remote = {page, 8};
     struct stall_guard guard;
 
