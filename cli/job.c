@@ -4,9 +4,8 @@
 #include "cli/notes.h"
 #include "cli/output/progress.h"
 #include "cli/output/stdout.h"
-#include "inject/acquire.h"
+#include "inject/syscalls.h"
 #include "run/readout.h"
-#include "run/switching.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -401,8 +400,6 @@ int job_finish_sampling(struct job *job, struct sampling *sampling, fault_code r
     return sampling->interrupted ? EXIT_INTERRUPTED : EXIT_DONE;
 }
 
-/* ---- a dry run ---- */
-
 void job_print_head(const struct job *job)
 {
     const struct target *target = &job->attachment->target;
@@ -410,101 +407,4 @@ void job_print_head(const struct job *job)
 
     if (job->options->pid_count > 1)
         printf("%s[%d]\n", message_clean(target->stat.comm, name, sizeof name), (int)target->pid);
-}
-
-/* Prints the result of the safe-point check on the thread, as far as it is possible without a
- * stop. */
-static void describe_proof(const struct attachment *attachment, const struct preview *preview)
-{
-    const struct evidence *evidence = &preview->evidence;
-    const char *name = syscall_name(preview->asleep.nr);
-    char place[96];
-
-    printf("proof      ");
-    if (!preview->asleep.asleep) {
-        printf("%s: its stack can be checked only at a stop\n",
-               preview->thread.state == 'R' ? "the thread is running"
-                                            : "/proc does not show where the thread sleeps");
-        return;
-    }
-    name_place(attachment, preview->asleep.pc, place, sizeof place);
-    printf("asleep in %s at %s", name ? name : "the kernel", place);
-    if (evidence->proof == PROOF_SAFE)
-        printf(", no return address into avoided code on %zu bytes of stack\n", evidence->scanned);
-    else if (safepoint_wants_unwinder(evidence->proof))
-        printf(", the stack must be unwound: it %s%s%s\n",
-               evidence->proof == PROOF_STACK ? "may be inside" : proof_text(evidence->proof),
-               evidence->what ? " " : "", evidence->what ? evidence->what : "");
-    else
-        printf(", not safe: it %s%s%s\n", proof_text(evidence->proof), evidence->what ? " " : "",
-               evidence->what ? evidence->what : "");
-    printf("           (checked without a stop; before a call the check is repeated at a stop)\n");
-}
-
-static void print_jemalloc(const struct job *job)
-{
-    const struct instance *instance = &job->attachment->instance;
-    char path[512];
-
-    printf("jemalloc   %s, %smallctl at %#llx\n",
-           message_clean(instance->module.path, path, sizeof path), instance->prefix,
-           (unsigned long long)instance->mallctl);
-}
-
-fault_code job_describe_memory(const struct job *job, const char *what)
-{
-    job_print_head(job);
-    print_jemalloc(job);
-    printf("calls      none: %s\n", what);
-    return FAULT_NONE;
-}
-
-fault_code job_describe(const struct job *job, const char *const *calls, struct fault *fault)
-{
-    struct attachment *attachment = job->attachment;
-    const struct injection_env env = attachment_env(attachment);
-    char comm[32];
-    struct preview preview;
-    fault_code rc = hooks_judge_interposed(&env, &attachment->hooks, fault);
-
-    if (rc == FAULT_NONE)
-        rc = acquire_preview(&env, &preview, fault);
-    if (rc != FAULT_NONE)
-        return rc;
-    job_print_head(job);
-    print_jemalloc(job);
-    printf("thread     %d (%s), the first of %zu candidates\n", (int)preview.thread.tid,
-           message_clean(preview.thread.comm, comm, sizeof comm), preview.candidates);
-    describe_proof(attachment, &preview);
-    printf("borrowed   system call at %#llx, sigreturn at %#llx\n",
-           (unsigned long long)attachment->plan.gadgets.syscall_return,
-           (unsigned long long)attachment->plan.gadgets.sigreturn);
-    printf("avoided    %zu ranges of code\n", attachment->plan.forbidden.count);
-    for (size_t i = 0; job->options->verbose && i < attachment->plan.forbidden.count; i++)
-        printf("           %#llx-%#llx %s\n",
-               (unsigned long long)attachment->plan.forbidden.list[i].start,
-               (unsigned long long)attachment->plan.forbidden.list[i].end,
-               attachment->plan.forbidden.list[i].what);
-    for (size_t i = 0; calls[i]; i++)
-        printf("%s%s\n", i ? "           " : "calls      ", calls[i]);
-    return FAULT_NONE;
-}
-
-fault_code job_describe_sampling(const struct job *job, const char *const *calls,
-                                 struct fault *fault)
-{
-    struct attachment *attachment = job->attachment;
-    struct prof_state state;
-    fault_code rc = FAULT_NONE;
-
-    if (attachment->reads && !job->options->reset && !switching_find(attachment, true, &state))
-        return job_describe_memory(job, "the profile can be read from the memory of the process, "
-                                        "and prof.active is one byte of it");
-    if (!attachment->planned)
-        rc = attachment_prepare(attachment, fault);
-    if (rc == FAULT_NONE)
-        rc = job_describe(job, calls, fault);
-    if (rc == FAULT_NONE && attachment->reads)
-        printf("           but prof.dump: the profile is read from memory\n");
-    return rc;
 }

@@ -49,10 +49,3 @@ int job_finish_sampling(struct job *job, struct sampling *sampling, fault_code r
 
 /* With several processes: prints a line that names the process of the next lines. */
 void job_print_head(const struct job *job);
-/* --dry-run, where no call is needed: what is done instead. */
-fault_code job_describe_memory(const struct job *job, const char *what);
-/* --dry-run: prints which calls would be made, where and in which thread. calls ends with NULL. */
-fault_code job_describe(const struct job *job, const char *const *calls, struct fault *fault);
-/* --dry-run of a verb that samples: one of the two above. */
-fault_code job_describe_sampling(const struct job *job, const char *const *calls,
-                                 struct fault *fault);

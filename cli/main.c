@@ -45,7 +45,7 @@ static int run_parsed(const struct verb *verb, const struct options *options)
 {
     if (verb->takes & (TAKES_HOST | TAKES_FILE) || options->core)
         return verb->run(options, 0);
-    if (verb->takes & TAKES_RULES && options_selective(options) && !options->dry_run)
+    if (verb->takes & TAKES_RULES && options_selective(options))
         return verb->run(options, 0); /* watch waits for the process itself, repeatedly */
     return several_run(options, verb);
 }

@@ -183,8 +183,6 @@ const struct option_row option_rows[] = {
      "use only this thread"},
     {"instance", '\0', OPTION_INSTANCE, AT(instance), 0, NO_TARGET, OPTIONS_COMMON, "N",
      "use this jemalloc, if the process contains several (see jeattach status)"},
-    {"dry-run", '\0', OPTION_FLAG, AT(dry_run), 0, NO_TARGET, OPTIONS_COMMON, NULL,
-     "show which calls would be made, where and in which thread; stop nothing, write nothing"},
     {"json", '\0', OPTION_FLAG, AT(json), 0, 0, OPTIONS_COMMON, NULL,
      "print the result as one JSON object, one per line for several processes, and an error as "
      "{\"error\": {...}}"},

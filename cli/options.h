@@ -80,7 +80,7 @@ struct options {
     const char *names[OPTIONS_NAMES_MAX]; /* TAKES_NAMES: the operands after the process */
     size_t name_count;
     int lg_sample; /* --lg-sample: 0 to 63; -1: not given */
-    bool json, quiet, dry_run, help, version;
+    bool json, quiet, help, version;
     bool once; /* --once */
     bool force;
     int mode; /* --mode; OUTPUT_MODE_UNSET: not given */

@@ -130,17 +130,6 @@ static const char *wrong_with_host(const struct options *options)
     return options_selective(options) ? wrong_with_choice(options) : NULL;
 }
 
-static const char *wrong_with_dry_run(const struct options *options)
-{
-    if (options->no_call)
-        return "--dry-run and --no-call exclude each other";
-    if (options->json)
-        return "--dry-run cannot be combined with --json";
-    if (options->full || options->prometheus)
-        return "--dry-run cannot be combined with --full or --prometheus";
-    return NULL;
-}
-
 static const char *wrong_with_refresh(const struct options *options)
 {
     if (options->interval_ns < INTERVAL_MIN_NS)
@@ -198,10 +187,8 @@ static const char *wrong_with_core(const struct options *options)
     if (options->pid_count || options_selective(options))
         return "--core reads a process that has ended: it cannot be combined with a PID, -n, "
                "--container, --cgroup, --all or -s";
-    if (options->path || options->thread || options->force_hooks || options->dry_run ||
-        options->call)
-        return "--path, --thread, --call, --force-hooks and --dry-run require a running process, "
-               "not --core";
+    if (options->path || options->thread || options->force_hooks || options->call)
+        return "--path, --thread, --call and --force-hooks require a running process, not --core";
     if (options->full || options->threads || (options->json && options->prometheus))
         return "--full and --threads require a running process; --json and --prometheus exclude "
                "each other";
@@ -249,8 +236,6 @@ static const char *wrong_with_process(const struct options *options, unsigned ta
         return wrong_with_way(options, takes);
     if (takes & TAKES_RULES && wrong_with_rules(options))
         return wrong_with_rules(options);
-    if (options->dry_run && wrong_with_dry_run(options))
-        return wrong_with_dry_run(options);
     if (takes & TAKES_SERIES && wrong_with_series(options))
         return wrong_with_series(options);
     return options->pid_count > 1 ? options_wrong_with_several(options, takes) : NULL;

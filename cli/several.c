@@ -485,7 +485,7 @@ int several_run(const struct options *options, const struct verb *verb)
     };
     int code;
 
-    if (verb->announce && !options->quiet && !options->dry_run)
+    if (verb->announce && !options->quiet)
         verb->announce(options);
     if (!options_selective(options) && options->pid_count == 1)
         return verb->run(options, options->pids[0]);

@@ -457,28 +457,3 @@ fault_code acquire_thread(struct injection *injection, struct fault *fault)
     injection->summary.search_ns = clock_now() - begun;
     return rc;
 }
-
-fault_code acquire_preview(const struct injection_env *env, struct preview *preview,
-                           struct fault *fault)
-{
-    struct candidates candidates;
-    fault_code rc = candidates_list(&candidates, env, fault);
-    size_t first = 0;
-
-    if (rc != FAULT_NONE)
-        return rc;
-    memset(preview, 0, sizeof *preview);
-    while (first + 1 < candidates.count &&
-           candidates_bounds(&candidates, &candidates.list[first], env) != PROOF_SAFE)
-        first++;
-    preview->thread = candidates.list[first].thread;
-    preview->candidates = candidates.count;
-    candidates_free(&candidates);
-    if (!candidates_bear_stop(&preview->thread, env->target, &preview->asleep,
-                              &preview->evidence.what))
-        preview->evidence.proof = PROOF_SYSCALL;
-    else if (preview->asleep.asleep)
-        preview->evidence = safepoint_look(env->plan, env->modules, env->memory, preview->asleep.sp,
-                                           preview->asleep.pc);
-    return FAULT_NONE;
-}

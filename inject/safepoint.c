@@ -325,21 +325,6 @@ struct evidence safepoint_prove(const struct plan *plan, const struct modules *m
     return evidence;
 }
 
-struct evidence safepoint_look(const struct plan *plan, const struct modules *modules,
-                               struct memory *memory, remote_addr sp, remote_addr pc)
-{
-    const struct code_range *range = ranges_find(&plan->forbidden, pc);
-    const struct vma *vma = modules_vma_at(modules, sp);
-
-    if (range)
-        return make_evidence(PROOF_PC, pc, range->what);
-    if (!vma || sp % 8)
-        return make_evidence(PROOF_FOREIGN_STACK, sp, NULL);
-    if (vma->end - sp > SAFEPOINT_SCAN_MAX)
-        return make_evidence(PROOF_TOO_LONG, sp, NULL);
-    return scan_stack(plan, memory, sp, vma->end);
-}
-
 const char *proof_text(enum proof proof)
 {
     static const char *const texts[] = {

@@ -79,15 +79,6 @@ struct evidence safepoint_prove(const struct plan *plan, const struct modules *m
                                 struct memory *memory, struct unwinder *unwinder, bool walk_unclean,
                                 const arch_regs *regs, bool main_thread, size_t needed, bool whole);
 
-/*
- * Examines a thread that is asleep with this stack pointer and pc, and was not
- * stopped: scans from there to the end of the mapping. This is no proof,
- * because the thread may wake at any moment, and PROOF_STACK may be due to
- * another stack in the same mapping.
- */
-struct evidence safepoint_look(const struct plan *plan, const struct modules *modules,
-                               struct memory *memory, remote_addr sp, remote_addr pc);
-
 /* True if unwinding might change this result. unwinder may be NULL until then. */
 bool safepoint_wants_unwinder(enum proof proof);
 

@@ -294,17 +294,6 @@ class Activate(allocators.TestCase):
         self.assertEqual(self.repair(allocator)["threads_sampling"], THREADS + 1)
         self.assert_all_sample(allocator)
 
-    def test_repair_dry_run(self):
-        """Nothing is stopped and nothing is written."""
-        allocator = self.warm("5.3.0", words=("--off", 3))
-        for words in ((), ("--call",)):
-            result = self.assert_ran(lib.run_tool("on", "--repair", "--dry-run", *words,
-                                                  allocator.pid, tool=lib.TRACED_TOOL))
-            self.assertRegex(result.text, r"(?m)^threads    .+\nstops      \d+ of them")
-            self.assertNotRegex(result.err, r"(?m)^jeattach: call \d+: (?!PTRACE)")
-        told = json.loads(lib.run_tool("status", "--json", allocator.pid).text)
-        self.assertFalse(told["prof.active"])
-
 
 if __name__ == "__main__":
     lib.main()

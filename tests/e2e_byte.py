@@ -97,7 +97,7 @@ class Byte(allocators.TestCase):
     def test_one_write(self):
         """The only access through the gate is a write of one byte; where nothing changes, none."""
         for verb, words, expected in (("on", (), 1), ("on", (), 0), ("off", ("--no-call",), 1),
-                                      ("off", (), 0), ("on", ("--dry-run",), 0)):
+                                      ("off", (), 0)):
             if verb == "on" and not words and expected:
                 allocator = self.allocator("5.3.0")
             result = self.assert_ran(lib.run_tool(verb, allocator.pid, *words, tool=lib.TRACED_TOOL))

@@ -156,7 +156,7 @@ class OldLibrary(TestCase):
 
     def test_forbidden(self):
         forker = self.forker()
-        text = self.assert_ran(lib.run_tool("purge", forker.pid, "--dry-run", "-v")).text
+        text = self.assert_ran(lib.run_tool(forker.pid, tool=lib.PLAN)).text
         ranges = re.findall(r"^ +0x([0-9a-f]+)-0x([0-9a-f]+) (.*)$", text, re.M)
         for library, names in FORBIDDEN.items():
             path = os.path.realpath(os.path.join(self.libraries, library))

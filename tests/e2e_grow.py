@@ -527,11 +527,6 @@ class Verb(TestCase):
         told = json.loads(out.decode().splitlines()[0])["faults"]
         self.assertGreaterEqual(told["after"]["rss"], told["before"]["rss"])
 
-    def test_dry_run(self):
-        result = lib.run_tool("leak", "--faults", "--dry-run", self.process.pid)
-        self.assert_ran(result)
-        self.assertIn("calls      none", result.text)
-
 
 class Filled(TestCase):
     def test_without_profiling(self):

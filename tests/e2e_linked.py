@@ -83,7 +83,7 @@ class Linked(lib.TestCase):
             named = linked.build(SOURCE, link, "je_", self.folder, strip=False)
             stripped = self.start(linked.build(SOURCE, link, "je_", self.folder, strip=True))
             wanted = re.search(r"^([0-9a-f]+) T je_mallctl$", linked.run("nm", named), re.M)
-            text = self.assert_ran(lib.run_tool("purge", stripped.pid, "--dry-run")).text
+            text = self.assert_ran(lib.run_tool(stripped.pid, tool=lib.PLAN)).text
             told = int(re.search(r"mallctl at 0x([0-9a-f]+)", text).group(1), 16)
             self.assertEqual((told - int(wanted.group(1), 16)) % 4096, 0, text)
             bias = self.bias(stripped.pid, link)
@@ -94,7 +94,7 @@ class Linked(lib.TestCase):
         return first.start if link in ("static-pie", "pie") else 0
 
     def forbidden(self, pid):
-        text = self.assert_ran(lib.run_tool("purge", pid, "--dry-run", "-v")).text
+        text = self.assert_ran(lib.run_tool(pid, tool=lib.PLAN)).text
         found = re.findall(r"^ +0x([0-9a-f]+)-0x([0-9a-f]+) (.*)$", text, re.M)
         self.assertTrue(found, text)
         return [(int(start, 16), int(end, 16), what) for start, end, what in found]

@@ -272,16 +272,6 @@ class Names(lib.TestCase):
         self.assertEqual(lib.snapshot_differences(victim.pid, before), [])
         self.assert_unharmed(victim)
 
-    def test_dry_run(self):
-        victim = self.victim()
-        for words in (("mallctl", "prof.active=true"), ("reset",), ("purge",), ("mallctl", "--list")):
-            result = self.assert_ran(
-                lib.run_tool(words[0], victim.pid, "--dry-run", *words[1:])
-            )
-            self.assertRegex(result.text, r"(?m)^calls +mallctl")
-            self.assertNotRegex(result.err, r"stopped for")
-        self.assertIs(self.values(victim.pid, "prof.active")["values"]["prof.active"], False)
-
     # ---- reset ----
 
     def stacks(self, victim):

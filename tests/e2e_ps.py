@@ -253,7 +253,7 @@ class Ps(lib.TestCase):
         self.assertIn("not complete", result.err)
 
     def test_usage(self):
-        for words in (("1",), ("-p", "1"), ("--thread", "1"), ("--dry-run",), ("--no-call",)):
+        for words in (("1",), ("-p", "1"), ("--thread", "1"), ("--no-call",)):
             result = lib.run_tool("ps", *words)
             self.assert_failed(result, lib.USAGE)
 

@@ -195,16 +195,6 @@ class Record(TestCase):
         self.assertEqual(os.listdir(place), [])
         self.assert_active(victim.pid, False)
 
-    def test_dry_run(self):
-        victim = self.victim()
-        place = self.directory()
-        result = self.assert_ran(self.tool("record", "--call", victim.pid, "--dry-run", cwd=place))
-        self.assertIn("mallctl prof.dump", result.text)
-        result = self.assert_ran(self.tool("record", victim.pid, "--dry-run", cwd=place))
-        self.assertIn("calls      none: ", result.text)
-        self.assertEqual(os.listdir(place), [])
-        self.assert_active(victim.pid, False)
-
     def test_existing_file(self):
         """It is refused before the target is touched."""
         victim = self.victim()

@@ -245,13 +245,6 @@ class Stats(allocators.TestCase):
         for words in (("--json", "--prometheus"), ("--full", "--prometheus"), ("--call", "--no-call")):
             self.assert_failed(lib.run_tool("stats", os.getpid(), *words), lib.USAGE)
 
-    def test_dry_run(self):
-        victim = self.victim()
-        before = lib.snapshot(victim.pid)
-        text = self.assert_ran(lib.run_tool("stats", "--dry-run", "--call", victim.pid)).text
-        self.assertIn("malloc_stats_print", text)
-        self.assertEqual(lib.snapshot_differences(victim.pid, before), [])
-
 
 def exposition(text):
     """Metric -> pids of its samples. Each metric has one HELP, one TYPE and then all its samples

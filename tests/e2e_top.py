@@ -224,14 +224,6 @@ class Blocks(TestCase):
                 self.assertNotIn("sites", look)
                 self.assertTrue(look["next"])
 
-    def test_dry_run(self):
-        process = self.sites()
-        before = lib.snapshot(process.pid)
-        text = self.top(process, "--call", "--dry-run").text
-        self.assertIn("prof.dump", text)
-        self.assertIn("epoch", text)
-        self.assertEqual(lib.snapshot_differences(process.pid, before), [])
-
     def test_wrong_words(self):
         pid = os.getpid()
         rows = (

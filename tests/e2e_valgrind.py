@@ -94,9 +94,6 @@ class Valgrind(lib.TestCase):
         self.run_verb(lib.OK, "report", path, "--base", path, "-o", os.devnull)
         self.assert_unharmed(victim, slow=True)
 
-    def test_dry_run(self):
-        self.on_each("dump", "--dry-run")
-
     def test_refusals(self):
         self.run_verb(lib.USAGE, "no-verb")
         self.run_verb(lib.USAGE, "on", "12x")

@@ -11,7 +11,6 @@ import subprocess
 import lib
 
 
-
 class Verbs(lib.TestCase):
     def run_json(self, *args):
         result = self.assert_ran(lib.run_tool(*args, "--json"))
@@ -297,26 +296,6 @@ class Verbs(lib.TestCase):
                       ("off", "--call")):
             self.assert_writes_afterwards(victim, *words)
         self.assert_unharmed(victim, slow=True)
-
-    def test_dry_run_touches_nothing(self):
-        victim = self.victim()
-        before = lib.snapshot(victim.pid)
-        for words in (("on",), ("dump",), ("dump", "--call", "-o", "-")):
-            result = self.assert_ran(lib.run_tool(words[0], victim.pid, "--dry-run", *words[1:]))
-            self.assertNotRegex(result.err, r"\bheld\b")
-        self.assertIs(self.active(victim), False)
-        self.assertEqual(victim.new_files(), [])
-        self.assertEqual(lib.snapshot_differences(victim.pid, before), [])
-
-    def test_dry_run_shows_what_would_be_proved(self):
-        for mode, wanted in (
-            ("poll", r"asleep in poll at victim\+0x[0-9a-f]+, (no return address into|the stack must be)"),
-            ("spin", "the thread is running: its stack can be checked only at a stop"),
-        ):
-            victim = self.victim(mode, ms=500)
-            result = self.assert_ran(lib.run_tool("on", victim.pid, "--dry-run", "--call"))
-            self.assertRegex(result.text, r"(?m)^proof +" + wanted)
-            self.assert_unharmed(victim)
 
     def test_executable_memory_refused(self):
         """As under SELinux: the call is made without code of the tool's own."""

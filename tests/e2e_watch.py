@@ -198,14 +198,6 @@ class Limits(WatchTest):
             result = lib.run_tool("watch", grower.pid, "--when", "rss>1G", "-o", output)
             self.assert_failed(result, OUTPUT_FAILED, "cannot write")
 
-    def test_dry_run(self):
-        grower = self.grower()
-        directory = self.directory()
-        words = ("watch", grower.pid, "--when", "rss>1M", "-o", directory, "--dry-run")
-        self.assertIn("prof.dump", self.assert_ran(lib.run_tool(*words, "--call")).text)
-        self.assertIn("calls      none: ", self.assert_ran(lib.run_tool(*words)).text)
-        self.assertEqual(os.listdir(directory), [])
-
 
 class State(WatchTest):
     """Messages about profiling, and the state in which it is left."""

@@ -29,6 +29,7 @@ TRACED_TOOL = os.path.abspath(
     os.environ.get("JEATTACH_TRACED",
                    os.path.join(ROOT, "build", "tests", "refused", "jeattach-traced"))
 )
+PLAN = os.environ.get("JEATTACH_PLAN", "build/tests/plan/plan-shown")
 REFUSED_TOOL = os.path.abspath(
     os.environ.get("JEATTACH_REFUSED",
                    os.path.join(ROOT, "build", "tests", "refused", "jeattach-refused"))

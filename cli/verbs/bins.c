@@ -93,8 +93,6 @@ static fault_code perform_bins(struct job *job, const struct bins_verb *verb, st
     struct bins_looks looks;
     fault_code rc;
 
-    if (job->options->dry_run)
-        return job_describe(job, verb_stats.calls, fault);
     rc = bins_look(&looks, job->attachment, &request, fault);
     if (rc == FAULT_NONE)
         rc = print_bins(job, verb, &looks, fault);
@@ -120,10 +118,7 @@ static fault_code perform_records(struct job *job, const struct bins_verb *verb,
 
     if (rc == FAULT_NONE)
         rc = target_check(&attachment->target, fault);
-    if (rc == FAULT_NONE && job->options->dry_run)
-        rc = job_describe_memory(job, "the size classes can be read from the memory of the "
-                                      "process");
-    else if (rc == FAULT_NONE)
+    if (rc == FAULT_NONE)
         rc = print_bins(job, verb, &looks, fault);
     bins_looks_free(&looks);
     return rc;

@@ -129,8 +129,6 @@ static fault_code prepare_dump(struct dump *dump, const struct options *options,
     capture_init(&dump->capture);
     dump->request = (struct dump_request){
         .path = options->path, .replace = options->force, .consent = &dump->attachment.hooks};
-    if (options->dry_run)
-        return FAULT_NONE;
     if (options->output)
         return open_output(dump, options->output, fault);
     return dump_check(&dump->attachment.target, &dump->request, fault);
@@ -168,15 +166,9 @@ static fault_code run_in_target(struct dump *dump, struct fault *fault)
 
 static fault_code perform_dump(struct dump *dump, struct fault *fault)
 {
-    const struct options *options = dump->job.options;
-    fault_code rc;
+    fault_code rc =
+        dump->job.options->output ? run_streamed(dump, fault) : run_in_target(dump, fault);
 
-    if (options->dry_run && dump->attachment.reads)
-        return job_describe_memory(&dump->job,
-                                   "the profile can be read from the memory of the process");
-    if (options->dry_run)
-        return job_describe(&dump->job, verb_dump.calls, fault);
-    rc = options->output ? run_streamed(dump, fault) : run_in_target(dump, fault);
     if (rc != FAULT_NONE)
         return rc;
     print_result(dump);
@@ -257,12 +249,6 @@ const struct verb verb_dump = {
             {"force", NULL,
              "replace the file of -o or --path if it exists; without it, existing files are never "
              "overwritten"},
-        },
-    .calls =
-        {
-            "mallctl version, config.prof, opt.prof, prof.active, ... (read)",
-            "mallctl arenas.narenas, opt.narenas, arena.<each>.extent_hooks (read)",
-            "mallctl prof.dump",
         },
     .run = dump_main,
 };

@@ -49,22 +49,12 @@ static void print_explained(const struct job *job, const struct explain *explain
     json_end(&json);
 }
 
-/* With and without jemalloc. */
-static fault_code describe_reads(const struct job *job)
-{
-    job_print_head(job);
-    printf("calls      none: /proc and memory are read for about a second\n");
-    return FAULT_NONE;
-}
-
 static fault_code perform_explain(struct job *job, const struct fault *found, bool *interrupted,
                                   struct fault *fault)
 {
     struct explain explain;
     fault_code rc;
 
-    if (job->options->dry_run)
-        return describe_reads(job);
     explain_init(&explain, job->attachment);
     explain.look_ns = job->options->duration_ns;
     rc = explain_read(&explain, found, fault);

@@ -58,25 +58,11 @@ static bool show_frag(const struct samples *samples, const struct display *displ
     return good;
 }
 
-static fault_code describe_frag(struct frag_verb *verb, struct fault *fault)
-{
-    struct attachment *attachment = &verb->attachment;
-    fault_code rc;
-
-    if (attachment->request.way != WAY_CALL)
-        return job_describe_memory(&verb->job, "the objects and the samples are read from the "
-                                               "memory of the process");
-    rc = attachment_prepare(attachment, fault);
-    return rc == FAULT_NONE ? job_describe(&verb->job, verb_frag.calls, fault) : rc;
-}
-
 static fault_code perform_frag(struct frag_verb *verb, struct fault *fault)
 {
     struct frag *frag = &verb->frag;
     fault_code rc;
 
-    if (verb->options->dry_run)
-        return describe_frag(verb, fault);
     rc = frag_take(frag, &verb->attachment, fault);
     if (rc != FAULT_NONE)
         return rc;
@@ -143,14 +129,6 @@ const struct verb verb_frag = {
     .options =
         {
             {"rows", NULL, "show at most N rows of the table (default 10); 0: all, however small"},
-        },
-    .calls =
-        {
-            "only with --call, or where the records cannot be read:",
-            "mallctl version, config.prof, opt.prof, ... (read)",
-            "mallctl epoch (write), stats.allocated, ..., stats.arenas.4096.bins.<each>.* (read)",
-            "mallctl stats.arenas.<each>.nthreads, and of one size class .bins.<j>.* (read)",
-            "unless the profile is read from memory: mallctl prof.dump, in the same stop",
         },
     .run = frag_main,
 };

@@ -280,25 +280,11 @@ static fault_code watch_growth(struct leak_verb *verb, struct fault *fault)
     return cannot_profile(rc) && !wants_samples(verb->options) ? watch_anyhow(verb, fault) : rc;
 }
 
-static fault_code describe(struct leak_verb *verb, struct fault *fault)
-{
-    if (verb->profiles)
-        return job_describe_sampling(&verb->job, verb_leak.calls, fault);
-    job_print_head(&verb->job);
-    printf("calls      none: jemalloc's records of live objects are read, where it has them, and\n"
-           "           /proc/%d/pagemap; the kernel samples page faults (perf_event_open(2)); no\n"
-           "           thread is stopped\n",
-           (int)verb->attachment.target.pid);
-    return FAULT_NONE;
-}
-
 static fault_code perform_leak(struct leak_verb *verb, struct fault *fault)
 {
     const struct options *options = verb->options;
     fault_code rc = FAULT_NONE;
 
-    if (options->dry_run)
-        return describe(verb, fault);
     if (options->output)
         rc =
             output_open_named(&verb->output, options->output, options->force, options->mode, fault);
@@ -360,7 +346,7 @@ static int finish_leak(struct leak_verb *verb, fault_code rc, struct fault *faul
     struct leak *leak = &verb->leak;
     int code;
 
-    if (rc == FAULT_NONE && !verb->profiles && !verb->options->dry_run)
+    if (rc == FAULT_NONE && !verb->profiles)
         tell_no_samples(verb);
     if (rc == FAULT_NONE && leak->ended.code != FAULT_NONE) {
         *fault = leak->ended;
@@ -457,19 +443,6 @@ const struct verb verb_leak = {
              "--faults "
              "also raw, symbolized"},
             {"rows", NULL, "show at most N rows of the table (default 10); 0: all, however small"},
-        },
-    .calls =
-        {
-            "mallctl version, config.prof, opt.prof, prof.active, ... (read)",
-            "mallctl arenas.narenas, opt.narenas, arena.<each>.extent_hooks (read)",
-            "with --reset: mallctl prof.lg_sample (read), prof.reset (drops all samples)",
-            "mallctl prof.active=true (write, then read back), unless it is true",
-            "mallctl epoch (write), stats.allocated, ..., arenas.nbins (read); mallctl prof.dump",
-            "while it waits: mallctl prof.dump from time to time, for 1 % of the time at most;",
-            "then in one stop:",
-            "mallctl prof.active (read); epoch (write), stats.allocated, ... (read)",
-            "mallctl prof.dump, prof.active (the former value written), then read back",
-            "with --settle, between them: mallctl prof.active=false (write, then read back)",
         },
     .run = leak_main,
 };

@@ -394,26 +394,6 @@ static void print_mallctl_notes(const struct mallctl *mallctl)
                     "false: use jeattach on instead");
 }
 
-static fault_code describe_mallctl(const struct job *job, const struct mallctl *mallctl,
-                                   struct fault *fault)
-{
-    const char *calls[OPTIONS_NAMES_MAX + 4] = {verb_mallctl.calls[0], verb_mallctl.calls[1]};
-    char lines[OPTIONS_NAMES_MAX][CTL_NAME_MAX + 32];
-    size_t count = 2;
-
-    for (size_t i = 0; i < mallctl->count; i++) {
-        const struct access *access = &mallctl->list[i];
-        snprintf(lines[i], sizeof lines[i], "mallctl %s (%s)", access->name,
-                 access->use == NAME_READ    ? "read"
-                 : access->use == NAME_WRITE ? "write, then read back if it can be read"
-                                             : "do");
-        calls[count++] = lines[i];
-    }
-    if (mallctl->options->list)
-        calls[count++] = "mallctl of the names that match (read)";
-    return job_describe(job, calls, fault);
-}
-
 static fault_code perform_mallctl(struct job *job, void *ctx, struct fault *fault)
 {
     struct mallctl *mallctl = ctx;
@@ -421,8 +401,6 @@ static fault_code perform_mallctl(struct job *job, void *ctx, struct fault *faul
 
     if (rc != FAULT_NONE)
         return rc;
-    if (mallctl->options->dry_run)
-        return describe_mallctl(job, mallctl, fault);
     rc = attachment_hold(job->attachment, mallctl_held, mallctl, fault);
     if (rc != FAULT_NONE)
         return rc;
@@ -457,10 +435,5 @@ const struct verb verb_mallctl = {
              "  VALUE      true or false; a number; a size, such as 64K, 16M, 1G, 1T; text\n"
              "\n"
              "Names of thread.* are those of the one thread that is stopped (see --thread).\n",
-    .calls =
-        {
-            "mallctl version, config.prof, opt.prof, config.stats, ... (read)",
-            "mallctl arenas.narenas, arena.<each>.extent_hooks (read), where a name may run them",
-        },
     .run = mallctl_main,
 };

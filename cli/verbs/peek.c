@@ -97,14 +97,6 @@ static int peek_core(const struct options *options)
 
 /* ---- the verb ---- */
 
-static fault_code perform_peek(struct job *job, struct fault *fault)
-{
-    if (job->options->dry_run)
-        return job_describe_memory(job, "a sample of the objects is read from the memory of the "
-                                        "process");
-    return look(job, NULL, fault);
-}
-
 static int peek_main(const struct options *options, pid_t pid)
 {
     struct attachment attachment;
@@ -121,7 +113,7 @@ static int peek_main(const struct options *options, pid_t pid)
     request = job_request(&job, pid);
     rc = attachment_find(&attachment, &request, &fault);
     if (rc == FAULT_NONE)
-        rc = perform_peek(&job, &fault);
+        rc = look(&job, NULL, &fault);
     return job_finish(&job, rc, &fault);
 }
 

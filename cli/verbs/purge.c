@@ -181,8 +181,6 @@ static fault_code perform_purge(struct job *job, void *ctx, struct fault *fault)
     struct purge *purge = ctx;
     fault_code rc;
 
-    if (job->options->dry_run)
-        return job_describe(job, verb_purge.calls, fault);
     purge->rss_before = target_rss(&job->attachment->target);
     rc = attachment_hold(job->attachment, purge_held, purge, fault);
     if (rc != FAULT_NONE)
@@ -213,10 +211,5 @@ const struct verb verb_purge = {
              "before and after. Memory in use is not touched. One thread is stopped until it\n"
              "is done: the more memory there is to return, the longer. If less than a tenth of\n"
              "the RSS came back, says what the rest is, and which command shows more of it.\n",
-    .calls =
-        {
-            "mallctl arenas.narenas, opt.narenas, arena.<each>.extent_hooks (read)",
-            "mallctl epoch, stats.resident, arena.<each>.purge, epoch, stats.resident",
-        },
     .run = purge_main,
 };

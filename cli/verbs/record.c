@@ -169,13 +169,6 @@ static bool prepare_record(struct record *record, const struct options *options)
     return true;
 }
 
-static fault_code perform_record(struct record *record, struct fault *fault)
-{
-    if (record->options->dry_run)
-        return job_describe_sampling(&record->job, verb_record.calls, fault);
-    return recording_run(&record->recording, fault);
-}
-
 static int record_main(const struct options *options, pid_t pid)
 {
     struct record record = {.recording.output.fd = -1};
@@ -188,7 +181,7 @@ static int record_main(const struct options *options, pid_t pid)
                               &fault);
         record.job.keeps_samples = true;
         if (rc == FAULT_NONE)
-            rc = perform_record(&record, &fault);
+            rc = recording_run(&record.recording, &fault);
         if (record.recording.count && options->json && !records_to_stdout(&record))
             print_record_json(&record);
         code = job_finish_sampling(&record.job, &record.recording.sampling, rc, &fault);
@@ -231,15 +224,6 @@ const struct verb verb_record = {
             {"duration", NULL, "how long to sample: 30s (default; a series: no limit), 5m, 1h"},
             {"timeout", NULL, "time limit for each stop (default 30s)"},
             {"verbose", NULL, "also show how to restore prof.active if jeattach is killed"},
-        },
-    .calls =
-        {
-            "mallctl version, config.prof, opt.prof, prof.active, ... (read)",
-            "mallctl arenas.narenas, opt.narenas, arena.<each>.extent_hooks (read)",
-            "mallctl prof.active=true (write, then read back), unless it is true",
-            "no call while it waits; then in one stop:",
-            "mallctl prof.active (read)",
-            "mallctl prof.dump, prof.active (the former value written), then read back",
         },
     .announce = announce_endless,
     .run = record_main,

@@ -53,8 +53,6 @@ static fault_code perform_reset(struct job *job, void *ctx, struct fault *fault)
     struct reset *reset = ctx;
     fault_code rc;
 
-    if (job->options->dry_run)
-        return job_describe(job, verb_reset.calls, fault);
     rc = attachment_hold(job->attachment, reset_held, reset, fault);
     if (rc != FAULT_NONE)
         return rc;
@@ -79,11 +77,5 @@ const struct verb verb_reset = {
     .takes = TAKES_LG_SAMPLE | TAKES_HOOKS,
     .intro = "Drops all samples taken so far (prof.reset); prints prof.lg_sample, the\n"
              "logarithm of the sampling period, before and after. Profiling stays on or off.\n",
-    .calls =
-        {
-            "mallctl version, config.prof, opt.prof, config.stats, ... (read)",
-            "mallctl arenas.narenas, opt.narenas, arena.<each>.extent_hooks (read)",
-            "mallctl prof.lg_sample (read), prof.reset (drops all samples), prof.lg_sample (read)",
-        },
     .run = reset_main,
 };

@@ -113,33 +113,11 @@ static void print_account(const struct job *job, const struct account *account, 
     }
 }
 
-/* Counts, to see whether the records are sufficient. */
-static fault_code describe_account(struct job *job, struct fault *fault)
-{
-    struct attachment *attachment = job->attachment;
-    struct account account;
-    fault_code rc = FAULT_NONE;
-
-    if (attachment->request.way != WAY_CALL) {
-        attachment->request.way = WAY_MEMORY;
-        rc = account_read(&account, attachment, fault);
-        attachment->request.way = WAY_DEFAULT;
-        if (rc == FAULT_NONE && account_is_whole(&account))
-            return job_describe_memory(job, "the counts can be read from the memory of the "
-                                            "process");
-    }
-    if (rc == FAULT_NONE)
-        rc = attachment_prepare(attachment, fault);
-    return rc == FAULT_NONE ? job_describe(job, verb_stats.calls, fault) : rc;
-}
-
 static fault_code perform_account(struct job *job, struct fault *fault)
 {
     struct account account;
     fault_code rc;
 
-    if (job->options->dry_run)
-        return describe_account(job, fault);
     rc = account_read(&account, job->attachment, fault);
     if (rc == FAULT_NONE)
         rc = target_check(&job->attachment->target, fault);
@@ -256,12 +234,6 @@ const struct verb verb_stats = {
             {"no-call", NULL,
              "make no call and stop nothing: counts that the records do not give are those of the "
              "last write of epoch, with their age"},
-        },
-    .calls =
-        {
-            "mallctl epoch (write), stats.allocated, stats.active, ... (read)",
-            "with --bins and --arenas also mallctl arenas.bin.<i>.*, stats.arenas.<i>.* (read)",
-            "or, with --full: mallctl arena.0.extent_hooks (read), malloc_stats_print",
         },
     .run = stats_main,
 };

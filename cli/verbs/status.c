@@ -468,19 +468,6 @@ static void read_memory(struct status *status)
               &attachment->memory);
 }
 
-static fault_code dry_run(struct status *status, struct fault *fault)
-{
-    fault_code rc;
-
-    if (status->attachment.request.way != WAY_CALL || facts_complete(&status->state)) {
-        job_print_head(&status->job);
-        printf("calls      none: the values are read from the memory of the process\n");
-        return FAULT_NONE;
-    }
-    rc = attachment_prepare(&status->attachment, fault);
-    return rc == FAULT_NONE ? job_describe(&status->job, verb_status.calls, fault) : rc;
-}
-
 /* Finds the words for the refusal, and what works all the same. */
 static void explain_refusal(struct status *status)
 {
@@ -559,8 +546,6 @@ static fault_code perform_status(struct status *status, struct fault *fault)
     fault_code rc;
 
     read_memory(status);
-    if (status->job.options->dry_run)
-        return dry_run(status, fault);
     foresee(status);
     rc = complete(status, fault);
     if (rc != FAULT_NONE)
@@ -620,7 +605,7 @@ static int status_main(const struct options *options, pid_t pid)
         rc = perform_status(&status, &fault);
     thread_view_free(&status.view);
     code = job_finish(&status.job, rc, &fault);
-    return code == EXIT_DONE && !options->dry_run ? exit_code(&status) : code;
+    return code == EXIT_DONE ? exit_code(&status) : code;
 }
 
 const struct verb verb_status = {
@@ -644,9 +629,5 @@ const struct verb verb_status = {
              "With --core the process has ended, and its core file shows what its memory was.\n",
     .options = {{"no-call", NULL, "the default: make no call; unknown values are shown as ?"},
                 {"call", NULL, "read values that cannot be read from memory by a call"}},
-    .calls =
-        {
-            "mallctl version, config.prof, opt.prof, prof.active, ... (read)",
-        },
     .run = status_main,
 };

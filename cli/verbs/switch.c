@@ -266,55 +266,11 @@ static void print_change(const struct change *change)
     print_other_run(change);
 }
 
-static void print_stops_planned(size_t count)
-{
-    if (count)
-        printf("stops      %zu of them, each once, at a safe point\n", count);
-    else
-        printf("stops      none\n");
-}
-
-/* --dry-run: the threads as they are, and which of them would be stopped. */
-static fault_code describe_threads(const struct change *change, struct fault *fault)
-{
-    const size_t *counts;
-    struct thread_view view;
-    char text[THREAD_COUNTS_TEXT];
-    fault_code rc;
-
-    if (!change->active)
-        return FAULT_NONE;
-    rc = thread_view_read(&view, change->job->attachment, 0, fault);
-    counts = view.threads.by_sampling;
-    if (rc == FAULT_NONE) {
-        printf("threads    %s\n",
-               thread_counts_text(counts, false, view.threads.unknown_why, text));
-        print_stops_planned(counts[THREAD_ASLEEP] +
-                            (change->job->options->repair ? counts[THREAD_OFF] : 0));
-    }
-    thread_view_free(&view);
-    return rc;
-}
-
-static fault_code describe_switch(const struct change *change, bool in_memory, struct fault *fault)
-{
-    const struct job *job = change->job;
-    fault_code rc;
-
-    if (in_memory)
-        rc = job_describe_memory(job, "prof.active is one byte in the memory of the process");
-    else
-        rc = job_describe(job, change->active ? verb_on.calls : verb_off.calls, fault);
-    return rc == FAULT_NONE ? describe_threads(change, fault) : rc;
-}
-
 static fault_code switch_by_call(struct change *change, struct fault *fault)
 {
     const struct job *job = change->job;
     fault_code rc;
 
-    if (job->options->dry_run)
-        return describe_switch(change, false, fault);
     rc = attachment_hold(job->attachment, change_held, change, fault);
     if (rc != FAULT_NONE)
         return rc;
@@ -330,8 +286,6 @@ static fault_code switch_in_memory(struct change *change, struct fault *fault)
     const struct job *job = change->job;
     fault_code rc;
 
-    if (job->options->dry_run)
-        return describe_switch(change, true, fault);
     rc = switching_write(job->attachment, change->active, &change->former, fault);
     if (rc != FAULT_NONE)
         return rc;
@@ -450,15 +404,6 @@ const struct verb verb_on = {
              "make no call, and stop nothing but the threads that --repair visits; fail if that "
              "is not possible"},
         },
-    .calls =
-        {
-            "mallctl version, config.prof, opt.prof, prof.active, ... (read)",
-            "mallctl prof.active (write, then read back), if it has another value",
-            "on 5.2: mallctl thread.allocatedp, thread.deallocatedp (read); then a look at each "
-            "thread that does not sample",
-            "with --repair: mallctl prof.thread_active_init (write), if it is false; "
-            "thread.prof.active (read, write) in each thread whose memory does not show it",
-        },
     .run = on_main,
 };
 
@@ -470,10 +415,5 @@ const struct verb verb_off = {
     .intro = "Sets prof.active to false, reads it back, and prints the old and the new value:\n"
              "like on, in the memory of the process or by a call. Samples taken so far stay in\n"
              "the profile.\n",
-    .calls =
-        {
-            "mallctl version, config.prof, opt.prof, prof.active, ... (read)",
-            "mallctl prof.active (write, then read back), if it has another value",
-        },
     .run = off_main,
 };

@@ -29,9 +29,6 @@ static fault_code perform_threads(struct job *job, struct fault *fault)
     struct thread_view view;
     fault_code rc;
 
-    if (job->options->dry_run)
-        return job_describe_memory(job, "the threads' data are read from the memory of the "
-                                        "process");
     rc = thread_view_read(&view, job->attachment, 0, fault);
     if (rc == FAULT_NONE)
         thread_view_number_arenas(&view);

@@ -445,11 +445,6 @@ static fault_code perform_top(struct top *top, struct fault *fault)
 {
     fault_code rc;
 
-    if (top->options->dry_run && top->refresh.attachment.reads)
-        return job_describe_memory(&top->job,
-                                   "the profile can be read from the memory of the process");
-    if (top->options->dry_run)
-        return job_describe(&top->job, verb_top.calls, fault);
     screen_open(&top->screen, !top->options->json && !top->options->once);
     rc = show_all(top, fault);
     leave_screen(top);
@@ -537,13 +532,6 @@ const struct verb verb_top = {
             {"rows", NULL,
              "show at most N sites; default: what fits on the terminal, else 20; 0: all"},
             {"json", NULL, "print one JSON object a line, for each refresh"},
-        },
-    .calls =
-        {
-            "mallctl prof.active, experimental.hooks.prof_dump, epoch (write), stats.allocated, "
-            "...",
-            "mallctl arenas.narenas, opt.narenas, arena.<each>.extent_hooks (read)",
-            "mallctl prof.dump, streamed; in one stop, repeated at each refresh",
         },
     .run = top_main,
 };

@@ -7,7 +7,7 @@
 
 #include "cli/options.h"
 
-enum { VERB_SYNOPSES_MAX = 2, VERB_CALLS_MAX = 12, VERB_OPTIONS_MAX = 7 };
+enum { VERB_SYNOPSES_MAX = 2, VERB_OPTIONS_MAX = 7 };
 
 /* An option of which a verb has more to say than the table of options. */
 struct option_help {
@@ -24,7 +24,6 @@ struct verb {
     const char *intro;                       /* paragraphs of --help, before the options */
     const char *notes;                       /* and after them; NULL: none */
     struct option_help options[VERB_OPTIONS_MAX];
-    const char *calls[VERB_CALLS_MAX]; /* of mallctl, as --dry-run lists them */
     /* Called once, before the work on the first of the processes; NULL: nothing is to be said. */
     void (*announce)(const struct options *options);
     /* Works on one process and returns an exit code. TAKES_HOST, TAKES_FILE: pid is 0. */

@@ -87,21 +87,6 @@ static int watch_code(const struct watcher *watcher, enum course course)
 
 /* ---- the verb ---- */
 
-static int describe_watch(struct watcher *watcher)
-{
-    struct watching *watching = &watcher->watch.watching;
-    fault_code rc =
-        readout_open(&watching->attachment, &watching->request.attach, &watching->fault);
-
-    if (rc == FAULT_NONE && watching->attachment.reads && !watcher->options->watch.on)
-        rc = job_describe_memory(&watcher->job,
-                                 "the profile can be read from the memory of the process");
-    else if (rc == FAULT_NONE)
-        rc = job_describe_sampling(&watcher->job, verb_watch.calls, &watching->fault);
-    (void)finish_watched(watcher, rc);
-    return watcher->code;
-}
-
 /* Searches once, so that wrong options are reported as by every verb. EXIT_DONE: none. */
 static int look_first(struct watcher *watcher)
 {
@@ -142,8 +127,6 @@ static int perform_watch(struct watcher *watcher, pid_t pid)
 
     if (watch_check_directory(watcher->options->output, fault) != FAULT_NONE)
         return message_fault(&subject, fault);
-    if (watcher->options->dry_run)
-        return describe_watch(watcher);
     return pid ? watch_code(watcher, watch_process(&watcher->watch)) : watch_selected(watcher);
 }
 
@@ -238,13 +221,6 @@ const struct verb verb_watch = {
              "that "
              "watch wrote (default 10)"},
             {"json", NULL, "print one JSON object a line on stdout, for each event"},
-        },
-    .calls =
-        {
-            "mallctl version, config.prof, opt.prof, prof.active, ... (read), at the start",
-            "mallctl prof.active (write), with --on, at the start and at the end",
-            "mallctl arenas.narenas, opt.narenas, arena.<each>.extent_hooks (read)",
-            "mallctl prof.dump, streamed, each time that a rule fires",
         },
     .run = watch_main,
 };

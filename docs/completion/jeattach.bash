@@ -73,7 +73,7 @@ _jeattach()
     looks+=' --rows --no-inlines --debuginfod --output --force --mode'
     local looks_live='--focus --ignore --hide --show --allocator --no-fold --full-names --depth --rows --no-inlines --debuginfod'
     local choice='--name --container --cgroup' common='--json --quiet --verbose --help --version'
-    local options="$common $choice --pid --timeout --thread --instance --dry-run"
+    local options="$common $choice --pid --timeout --thread --instance"
 
     COMPREPLY=()
     # Options may stand before the verb; without a verb it is ps.

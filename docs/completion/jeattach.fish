@@ -102,7 +102,6 @@ complete -c jeattach -n "__jeattach_verb ps $processes" -l timeout -x -a '500ms 
 complete -c jeattach -n "__jeattach_verb $processes" -s p -l pid -x -a '(__jeattach_processes)' -d 'the process'
 complete -c jeattach -n "__jeattach_verb $processes" -l thread -x -a '(__jeattach_threads)' -d 'use only this thread'
 complete -c jeattach -n "__jeattach_verb $processes" -l instance -x -d 'use this jemalloc, if the process contains several'
-complete -c jeattach -n "__jeattach_verb $processes" -l dry-run -d 'show which calls would be made, where and in which thread'
 complete -c jeattach -n "__jeattach_verb $several" -l all -d 'all processes that match'
 complete -c jeattach -n "__jeattach_verb $several" -s s -l subprocesses -d 'each process and its descendants'
 complete -c jeattach -n "__jeattach_verb $several" -l parallel -x -a '1 2 4 8 16' -d 'work on at most this many processes at once'

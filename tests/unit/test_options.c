@@ -83,7 +83,7 @@ static void test_defaults(void)
     CHECK(options.pid_count == 1 && options.pids[0] == 42);
     CHECK(options.timeout_ns == 30 * second && options.thread == 0 && !options.verbose);
     CHECK(!options.output && !options.path && !options.json && !options.quiet);
-    CHECK(!options.dry_run && !options.help);
+    CHECK(!options.help);
 }
 
 static void test_all(void)
@@ -95,9 +95,9 @@ static void test_all(void)
     CHECK(options.instance == 3);
     CHECK(options.output && strcmp(options.output, "out") == 0);
     CHECK(options.quiet && options.verbose && options.json && options.thread == 7);
-    CHECK(options.timeout_ns == 300 * second && options.pids[0] == 42 && !options.dry_run);
-    CHECK(parse(&options, TAKES_PATH, "42 --path=/a=b --dry-run --timeout=1s"));
-    CHECK(options.path && strcmp(options.path, "/a=b") == 0 && options.dry_run);
+    CHECK(options.timeout_ns == 300 * second && options.pids[0] == 42);
+    CHECK(parse(&options, TAKES_PATH, "42 --path=/a=b --timeout=1s"));
+    CHECK(options.path && strcmp(options.path, "/a=b") == 0);
     CHECK(options.timeout_ns == second);
     CHECK(parse(&options, TAKES_OUTPUT, "--output=- -p42") && strcmp(options.output, "-") == 0);
     CHECK(options.pid_count == 1 && options.pids[0] == 42);
@@ -234,7 +234,6 @@ static void test_refused(void)
         {0, "--instance 2 1 2"},
         {0, "--instance 0 1"},
         {0, "--instance 1x 1"},
-        {0, "--json --dry-run 1"},
         {0, "--timeout 0 1"},
         {0, "--timeout"},
         {0, "-p"},
@@ -243,11 +242,9 @@ static void test_refused(void)
         {0, "--json=yes 1"},
         {0, "-q"},
         {0, "--no-call 1"},
-        {TAKES_WAY, "--no-call --dry-run 1"},
         {TAKES_HOST, "1"},
         {TAKES_HOST, "-p 1"},
         {TAKES_HOST, "--thread 1"},
-        {TAKES_HOST, "--dry-run"},
         {TAKES_OUTPUT, "-f text 1"},
         {0, "--focus x 1"},
         {TAKES_FORMAT, "--base x 1"},
@@ -257,7 +254,6 @@ static void test_refused(void)
         {TAKES_FILE | TAKES_FORMAT, "a b"},
         {TAKES_FILE | TAKES_FORMAT, "a -p 1"},
         {TAKES_FILE | TAKES_FORMAT, "a --thread 1"},
-        {TAKES_FILE | TAKES_FORMAT, "a --dry-run"},
         {TAKES_FILE | TAKES_FORMAT, "- --base -"},
     };
     struct options options;
@@ -400,7 +396,6 @@ static void test_particular(void)
     CHECK(!parse(&options, TAKES_STATS, "--full --prometheus 1"));
     CHECK(parse(&options, TAKES_STATS, "--full --json 1") && options.full && options.json);
     CHECK(parse(&options, TAKES_STATS, "--prometheus 1 2"));
-    CHECK(!parse(&options, TAKES_STATS, "--dry-run --full 1"));
     CHECK(!parse(&options, TAKES_WAY, "--no-call --thread 1 1"));
     CHECK(!parse(&options, TAKES_WAY, "--full 1"));
     CHECK(!parse(&options, TAKES_STATS, "--no-call 1"));
