@@ -176,8 +176,8 @@ static const struct fault_row rows[] = {
      "let the process write it by a call: the same command with --call, without --no-call"},
     {FAULT_OBJECTS_UNREADABLE, "objects_unreadable", EXIT_REFUSED,
      "its live objects cannot be found in its memory: %W",
-     "jeattach stats --bins shows what its size classes hold, jeattach leak which code makes it "
-     "grow"},
+     "jeattach stats --full prints the counts of jemalloc itself, by a call; jeattach leak shows "
+     "which code makes it grow"},
     {FAULT_UNWRITABLE, "unwritable", EXIT_REFUSED,
      "prof.active cannot be written in its memory: %W%E",
      "let the process switch it by a call: the same command without --no-call"},

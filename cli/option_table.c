@@ -11,8 +11,8 @@
 const struct option_row option_rows[] = {
     {"when", '\0', OPTION_RULE, 0, TAKES_RULES, 0, OPTIONS_OF_VERB, "RULE",
      "write a profile when this rule holds; up to 8 rules (required)"},
-    {"duration", 'd', OPTION_DURATION, AT(duration_ns), TAKES_DURATION | TAKES_STATS, 0,
-     OPTIONS_OF_VERB, "D", "how long to sample: 30s (default), 5m, 1h"},
+    {"duration", 'd', OPTION_DURATION, AT(duration_ns), TAKES_DURATION, 0, OPTIONS_OF_VERB, "D",
+     "how long to sample: 30s (default), 5m, 1h"},
     {"interval", 'd', OPTION_DURATION, AT(interval_ns), TAKES_REFRESH, 0, OPTIONS_OF_VERB, "D",
      "time between two refreshes (default 2s, at least 100ms)"},
     {"settle", '\0', OPTION_DURATION, AT(settle_ns), TAKES_SETTLE, 0, OPTIONS_OF_VERB, "D",
@@ -90,9 +90,7 @@ const struct option_row option_rows[] = {
      "show each thread: what it has allocated and freed since it started, its arena, and whether "
      "it samples; read from memory, without a call"},
     {"bins", '\0', OPTION_FLAG, AT(bins), TAKES_STATS, 0, OPTIONS_OF_VERB, NULL,
-     "show each size class: live objects and bytes, free space in its slabs, requests"},
-    {"arenas", '\0', OPTION_FLAG, AT(arenas), TAKES_STATS, 0, OPTIONS_OF_VERB, NULL,
-     "show each arena; with --bins each size class of each arena"},
+     "show each size class: live objects and bytes, free space in its slabs"},
     {"stats", '\0', OPTION_TEXT, AT(stats_file), TAKES_FILE, 0, OPTIONS_OF_VERB, "FILE",
      "show the fragmentation by stack: shares out the free space in slabs, from the statistics of "
      "the same process (jeattach stats --full --json), to the stacks whose objects keep them"},

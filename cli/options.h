@@ -86,7 +86,7 @@ struct options {
     int mode; /* --mode; OUTPUT_MODE_UNSET: not given */
     bool list, no_call, call, force_hooks, allow_reset, full, prometheus, allow_slow;
     bool threads, repair, reset;
-    bool bins, arenas;          /* of stats */
+    bool bins;                  /* of stats */
     bool by_samples, by_faults; /* --samples, --faults: the only source of stacks */
     bool show_bytes;            /* --show-bytes */
     unsigned period;            /* --period, in page faults; 0: not given */

@@ -163,19 +163,18 @@ static const char *wrong_with_way(const struct options *options, unsigned takes)
     return NULL;
 }
 
-/* Returns an error in the options of size classes and arenas, which are those of stats. */
+/* Returns an error in the options of size classes, which are those of stats. */
 static const char *wrong_with_bins(const struct options *options)
 {
-    if (!options->bins && !options->arenas)
-        return options->duration_ns || options->report.rows || options->report.sort
-                   ? "-d, --rows and --sort require --bins or --arenas"
-                   : NULL;
+    if (!options->bins)
+        return options->report.rows || options->report.sort ? "--rows and --sort require --bins"
+                                                            : NULL;
     if (options->threads || options->full)
-        return "--bins and --arenas cannot be combined with --threads or --full";
+        return "--bins cannot be combined with --threads or --full";
+    if (options->call)
+        return "--bins cannot be combined with --call: size classes are read from memory";
     if (options->core)
-        return "--bins and --arenas require a running process, not --core";
-    if (options->no_call && (options->arenas || options->duration_ns))
-        return "--no-call shows size classes only: --arenas and -d make a call";
+        return "--bins requires a running process, not --core";
     return NULL;
 }
 

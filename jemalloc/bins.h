@@ -16,7 +16,7 @@ struct bin {
     uint64_t allocations, frees, requests;
 };
 
-/* A large size class. With bins.has_large_counts also the last three. */
+/* A large size class. */
 struct large_class {
     uint64_t size, objects;
     uint64_t bytes; /* of the objects, which may be smaller than the class; 0: unknown */
@@ -44,13 +44,11 @@ struct bins {
     struct stats_gauges gauges;
     struct arena_bins *arenas; /* the sum first; then each initialized one, if asked for */
     size_t count;
-    unsigned initialized;  /* arenas */
-    bool has_requests;     /* allocations, frees and requests are known */
-    bool has_nonfull;      /* since 5.2.1 */
-    bool has_large_counts; /* not in the report in JSON */
-    bool since_50;         /* muzzy, resident, cached and uptime_ns are known */
-    bool mixed;       /* another write of epoch came between, each time: not all of one moment */
-    uint64_t time_ns; /* CLOCK_MONOTONIC; of a report: 0 */
+    unsigned initialized; /* arenas */
+    bool has_requests;    /* allocations, frees and requests are known */
+    bool has_nonfull;     /* since 5.2.1 */
+    bool since_50;        /* muzzy, resident, cached and uptime_ns are known */
+    bool mixed; /* another write of epoch came between, each time: not all of one moment */
 };
 
 /* Returns the bytes that are free in the slabs of a class; 0 if the counts contradict it. */
@@ -61,11 +59,10 @@ uint64_t bin_live(const struct bin *bin);
 uint64_t large_live(const struct large_class *large);
 
 /*
- * Reads the sum of all arenas; with each also each arena, for which the thread is
- * stopped some 0.1 ms longer. FAULT_STATS_ABSENT as stats_read. FAULT_CTL_REFUSED.
- * Free it with bins_free, after a failure, too.
+ * Reads the small classes of the sum of all arenas. FAULT_STATS_ABSENT as stats_read.
+ * FAULT_CTL_REFUSED. Free it with bins_free, after a failure, too.
  */
-fault_code bins_read(struct injection *injection, const struct instance *instance, bool each,
+fault_code bins_read(struct injection *injection, const struct instance *instance,
                      struct bins *bins, struct fault *fault);
 /*
  * Takes the same from a report of malloc_stats_print("J"), since 4.3, or from an object

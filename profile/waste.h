@@ -11,8 +11,7 @@ struct waste_class {
     uint64_t nonfull;  /* of them: with free space; slabs: unknown */
     uint64_t per_slab; /* objects that fit into one slab */
     uint64_t slab_bytes;
-    uint64_t requests; /* allocations since the start of the process; 0: unknown */
-    uint64_t own;      /* of objects: known to be the allocator's own, which no sample is of */
+    uint64_t own; /* of objects: known to be the allocator's own, which no sample is of */
 };
 
 /* Returns the bytes that are free in its slabs: (slabs * per_slab - objects) * size. Saturates. */

@@ -37,8 +37,7 @@ static struct waste_class class_of(const struct bin *bin)
                                 .slabs = bin->slabs,
                                 .nonfull = bin->slabs,
                                 .per_slab = bin->per_slab,
-                                .slab_bytes = bin->slab_bytes,
-                                .requests = bin->requests};
+                                .slab_bytes = bin->slab_bytes};
 }
 
 /* The slab that an arena allocates from is in no count (stats.arenas.<i>.bins.<j>.nonfull_slabs).
@@ -86,7 +85,7 @@ static fault_code count_held(struct attachment *attachment, void *ctx, struct fa
     bins_free(&frag->bins); /* of an attempt before */
     memset(&frag->bins, 0, sizeof frag->bins);
     if (rc == FAULT_NONE)
-        rc = bins_read(injection, &attachment->instance, false, &frag->bins, fault);
+        rc = bins_read(injection, &attachment->instance, &frag->bins, fault);
     frag->counted = rc == FAULT_NONE;
     return rc == FAULT_NONE ? build_can_profile(&frag->account.build, fault) : rc;
 }

@@ -58,7 +58,7 @@ class Valgrind(lib.TestCase):
         self.on_each("dump", "--call", "--force", "-o", sink, unwound=True)
 
     def test_stats(self):
-        forms = ((), ("--bins", "--arenas"), ("--json",), ("--full",), ("--full", "--json"), ("--prometheus",), ("--call",))
+        forms = ((), ("--bins",), ("--json",), ("--full",), ("--full", "--json"), ("--prometheus",), ("--call",))
         for form in forms if lib.LONG else forms[:1]:
             self.on_each("stats", *form)
 

@@ -51,7 +51,7 @@ MAPPINGS_LEFT_ALLOWED = 0
 MALLCTL_NAMES = ["opt.prof", "prof.gdump=false", "arena.0.decay", "stats.resident", "version"]
 
 VERBS = ("on", "dump", "stream", "stats", "report", "mallctl", "reset", "purge", "record", "leak")
-VERBS += ("watch", "top", "several", "byte", "repair", "frag", "bins")
+VERBS += ("watch", "top", "several", "byte", "repair", "frag")
 
 # Other verbs write nothing the second time: profiling is already on.
 SWITCHING = ("on", "record", "leak", "watch", "several", "repair")
@@ -101,7 +101,6 @@ class Series:
             "dump": ["dump"],
             "stream": ["dump", "--call", "--force", "-o", self.sink],
             "stats": ["stats", "--call"],
-            "bins": ["stats", "--bins", "--call"],
             "report": ["stats", "--full", "--json"],
             "frag": ["frag", "--call"],
             "mallctl": ["mallctl"],

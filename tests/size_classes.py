@@ -37,8 +37,6 @@ def of(report, arena="merged"):
                 "nonfull": numbers.get("nonfull_slabs"),
                 "per_slab": kind["nregs"],
                 "waste": (slabs * kind["nregs"] - objects) * size,
-                "allocations": numbers["nmalloc"],
-                "requests": numbers["nrequests"],
             }
     for sizes, names, count in LARGE:
         for kind, numbers in zip(report["arenas"].get(sizes, ()), counts.get(names, ())):
@@ -65,7 +63,6 @@ def told(classes):
         item["size"]: {
             name: item[name]
             for name in ("objects", "live", "slabs", "nonfull", "per_slab", "waste")
-            + (("allocations", "requests") if not item["large"] else ())
             if name in item
         }
         for item in classes

@@ -1,80 +1,151 @@
 #include "cli/output/bins_view.h"
 #include "base/units.h"
 #include "cli/message.h"
+#include "cli/output/usage.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
-#include <string.h>
 
-enum { RATE_TEXT = 24 };
+/* A size class that is in use. */
+struct bins_row {
+    uint64_t size, objects, live; /* live: bytes of the objects */
+    bool large;                   /* each object has an extent of its own: the rest is 0 */
+    uint64_t per_slab, slabs, nonfull, waste;
+};
 
-/* ---- the answer ---- */
+struct bins_rows {
+    struct bins_row list[2 * CLASSES_MAX];
+    size_t count;
+    uint64_t live, waste;
+    const struct bins_row *worst; /* with most waste; NULL: there is none */
+};
 
-static void print_worst(const struct bins_rows *rows, FILE *out)
+/* ---- rows ---- */
+
+/* 0 if the counts contradict each other. */
+static uint64_t waste_of(const struct bins_row *row)
 {
-    char waste[UNITS_TEXT];
+    uint64_t fit;
 
-    fprintf(out, "; %s (%.0f %%) free in slabs", units_bytes((double)rows->waste, waste),
-            bins_percent(rows->waste, rows->live));
-    if (rows->worst)
-        fprintf(out, ", most in %" PRIu64 "-byte objects", rows->worst->size);
+    if (__builtin_mul_overflow(row->slabs, row->per_slab, &fit) || fit < row->objects)
+        return 0;
+    return (fit - row->objects) * row->size;
+}
+
+static void add_bins_row(struct bins_rows *rows, const struct bins_row *row)
+{
+    if (!row->objects && !row->slabs)
+        return;
+    rows->live += row->live;
+    rows->waste += row->waste;
+    rows->list[rows->count++] = *row;
+}
+
+static void add_small_class(struct bins_rows *rows, const struct extent_totals *totals, size_t i)
+{
+    const struct slab_total *slab = &totals->slab[i];
+    struct bins_row row = {.size = totals->classes.list[i].size,
+                           .per_slab = totals->classes.list[i].objects,
+                           .objects = totals_estimate(totals, slab->objects),
+                           .slabs = totals_estimate(totals, slab->slabs),
+                           .nonfull = totals_estimate(totals, slab->nonfull)};
+
+    row.live = row.objects * row.size;
+    row.waste = waste_of(&row);
+    add_bins_row(rows, &row);
+}
+
+/* Sampled objects of a small class have an extent of their own: they are shown as large ones. */
+static void add_large_class(struct bins_rows *rows, const struct extent_totals *totals, size_t i)
+{
+    const struct large_total *large = &totals->large[i];
+
+    add_bins_row(rows, &(struct bins_row){.size = totals->classes.list[i].size,
+                                          .large = true,
+                                          .objects = totals_estimate(totals, large->objects),
+                                          .live = totals_estimate(totals, large->bytes)});
+}
+
+static uint64_t rank_in(const struct bins_row *row, enum bins_order order)
+{
+    switch (order) {
+    case BINS_BY_WASTE:
+        return row->waste;
+    case BINS_BY_SIZE:
+        return UINT64_MAX - row->size;
+    default:
+        return row->live;
+    }
+}
+
+static int compare_bins_rows(const void *left, const void *right, void *ctx)
+{
+    const enum bins_order *order = ctx;
+    const struct bins_row *a = left, *b = right;
+    uint64_t x = rank_in(a, *order), y = rank_in(b, *order);
+
+    if (x != y)
+        return x > y ? -1 : 1;
+    return a->size < b->size ? -1 : a->size > b->size;
+}
+
+static void make_bins_rows(struct bins_rows *rows, const struct bins_view *view)
+{
+    const struct extent_totals *totals = view->totals;
+    enum bins_order order = view->order;
+
+    rows->count = 0;
+    rows->live = rows->waste = 0;
+    rows->worst = NULL;
+    for (size_t i = 0; i < totals->classes.bins; i++)
+        add_small_class(rows, totals, i);
+    for (size_t i = 0; i < totals->classes.count; i++)
+        add_large_class(rows, totals, i);
+    qsort_r(rows->list, rows->count, sizeof *rows->list, compare_bins_rows, &order);
+    for (size_t i = 0; i < rows->count; i++)
+        if (rows->list[i].waste > (rows->worst ? rows->worst->waste : 0))
+            rows->worst = &rows->list[i];
+}
+
+/* ---- the table ---- */
+
+/* Returns the percentage of part in part + rest; 0 if both are 0. */
+static double percent_with(uint64_t part, uint64_t rest)
+{
+    double all = (double)part + (double)rest;
+
+    return all > 0 ? 100 * (double)part / all : 0;
 }
 
 static void print_bins_answer(const struct bins_view *view, const struct bins_rows *rows, FILE *out)
 {
-    const struct bins *bins = &view->looks->last;
-    char name[64], version[VERSION_TEXT_MAX], live[UNITS_TEXT];
+    char name[64], version[VERSION_TEXT_MAX], live[UNITS_TEXT], waste[UNITS_TEXT];
 
-    fprintf(out, "%s[%d] jemalloc %s\n%s live", message_clean(view->name, name, sizeof name),
-            view->pid, message_clean(bins->version, version, sizeof version),
-            units_bytes((double)bins->gauges.allocated, live));
-    print_worst(rows, out);
+    fprintf(out, "%s[%d] jemalloc %s\n", message_clean(view->name, name, sizeof name), view->pid,
+            message_clean(view->version, version, sizeof version));
+    fprintf(out, "%s live; %s (%.0f %%) free in slabs", units_bytes((double)rows->live, live),
+            units_bytes((double)rows->waste, waste), percent_with(rows->waste, rows->live));
+    if (rows->worst)
+        fprintf(out, ", most in %" PRIu64 "-byte objects", rows->worst->size);
     fputc('\n', out);
 }
 
-/* ---- size classes ---- */
-
-static const char *requests_text(double rate, char out[RATE_TEXT])
+static void print_class_row(const struct bins_rows *rows, const struct bins_row *row, FILE *out)
 {
-    if (rate < 0)
-        snprintf(out, RATE_TEXT, "?");
-    else
-        snprintf(out, RATE_TEXT, "%.*f", rate > 0 && rate < 10 ? 1 : 0, rate);
-    return out;
-}
-
-static void print_class_head(FILE *out)
-{
-    fprintf(out, "\n%8s %9s %7s %10s %9s %5s %8s %7s %10s\n", "size", "live", "share", "objects",
-            "waste", "", "slabs", "nonfull", "requests/s");
-}
-
-static void print_small(const struct bins_view *view, const struct bins_row *row, FILE *out)
-{
-    char waste[UNITS_TEXT], nonfull[24] = "?";
-
-    if (view->looks->last.has_nonfull)
-        snprintf(nonfull, sizeof nonfull, "%" PRIu64, row->nonfull);
-    fprintf(out, "%9s %3.0f %% %8" PRIu64 " %7s", units_bytes((double)row->waste, waste),
-            bins_percent(row->waste, row->live), row->slabs, nonfull);
-}
-
-static void print_class_row(const struct bins_view *view, const struct bins_rows *rows,
-                            const struct bins_row *row, FILE *out)
-{
-    char size[UNITS_TEXT], live[UNITS_TEXT], rate[RATE_TEXT];
+    char size[UNITS_TEXT], live[UNITS_TEXT], waste[UNITS_TEXT];
 
     if (row->large)
         units_bytes((double)row->size, size);
     else
         snprintf(size, sizeof size, "%" PRIu64, row->size);
     fprintf(out, "%8s %9s %5.1f %% %10" PRIu64 " ", size, units_bytes((double)row->live, live),
-            bins_percent(row->live, rows->live - row->live), row->objects);
+            percent_with(row->live, rows->live - row->live), row->objects);
     if (row->large)
-        fprintf(out, "%9s %5s %8s %7s", "-", "", "-", "-");
+        fprintf(out, "%9s %5s %8s %7s\n", "-", "", "-", "-");
     else
-        print_small(view, row, out);
-    fprintf(out, " %10s\n", requests_text(row->rate, rate));
+        fprintf(out, "%9s %3.0f %% %8" PRIu64 " %7" PRIu64 "\n",
+                units_bytes((double)row->waste, waste), percent_with(row->waste, row->live),
+                row->slabs, row->nonfull);
 }
 
 static void print_other_classes(const struct bins_rows *rows, size_t shown, FILE *out)
@@ -91,173 +162,110 @@ static void print_other_classes(const struct bins_rows *rows, size_t shown, FILE
             units_bytes((double)waste, waste_text));
 }
 
-static size_t shown_of(const struct bins_view *view, size_t count)
+static void print_bins_notes(const struct extents_pass *pass, FILE *out)
 {
-    return view->rows && view->rows < count ? view->rows : count;
-}
-
-static void print_class_rows(const struct bins_view *view, const struct bins_rows *rows, FILE *out)
-{
-    size_t shown = shown_of(view, rows->count);
-
-    print_class_head(out);
-    for (size_t i = 0; i < shown; i++)
-        print_class_row(view, rows, &rows->list[i], out);
-    if (shown < rows->count)
-        print_other_classes(rows, shown, out);
-}
-
-static bool print_classes_of(const struct bins_view *view, const struct arena_bins *arena,
-                             FILE *out)
-{
-    struct bins_rows rows;
-    char name[ARENA_NAME_SIZE + 3];
-
-    if (!bins_rows_make(&rows, view->looks, arena, view->order))
-        return false;
-    fprintf(out, "\narena %d%s%s:\n", arena->arena, *arena->name ? " " : "",
-            message_clean(arena->name, name, sizeof name));
-    print_class_rows(view, &rows, out);
-    bins_rows_free(&rows);
-    return true;
-}
-
-/* ---- arenas ---- */
-
-static void print_arena_head(FILE *out)
-{
-    fprintf(out, "\n%5s %7s %9s %9s %9s %9s %9s %9s %9s %9s  %s\n", "arena", "threads", "allocated",
-            "waste", "active", "dirty", "muzzy", "retained", "metadata", "resident", "name");
-}
-
-static void print_bytes(bool known, uint64_t bytes, FILE *out)
-{
-    char text[UNITS_TEXT];
-
-    fprintf(out, " %9s", known ? units_bytes((double)bytes, text) : "?");
-}
-
-static void print_arena(const struct bins *bins, const struct arena_bins *arena, FILE *out)
-{
-    char name[ARENA_NAME_SIZE + 3];
-
-    if (arena->arena < 0)
-        fprintf(out, "%5s", "all");
-    else
-        fprintf(out, "%5d", arena->arena);
-    fprintf(out, " %7" PRIu64, arena->threads);
-    print_bytes(true, arena->allocated, out);
-    print_bytes(true, arena_waste(arena), out);
-    print_bytes(true, arena->active, out);
-    print_bytes(true, arena->dirty, out);
-    print_bytes(bins->since_50, arena->muzzy, out);
-    print_bytes(bins->gauges.has_retained, arena->retained, out);
-    print_bytes(true, arena->metadata, out);
-    print_bytes(bins->since_50, arena->resident, out);
-    fprintf(out, "%s%s\n", *arena->name ? "  " : "", message_clean(arena->name, name, sizeof name));
-}
-
-static uint64_t arena_rank(const struct arena_bins *arena, enum bins_order order)
-{
-    return order == BINS_BY_WASTE ? arena_waste(arena) : arena->allocated;
-}
-
-static int compare_arenas(const void *left, const void *right, void *ctx)
-{
-    const struct arena_bins *const *a = left, *const *b = right;
-    const struct bins_view *view = ctx;
-    uint64_t x = arena_rank(*a, view->order), y = arena_rank(*b, view->order);
-
-    if (x != y)
-        return x > y ? -1 : 1;
-    return (*a)->arena < (*b)->arena ? -1 : 1;
-}
-
-static bool print_arenas(const struct bins_view *view, FILE *out)
-{
-    const struct bins *bins = &view->looks->last;
-    const size_t count = bins->count - 1, shown = shown_of(view, count);
-    AUTO_FREE const struct arena_bins **order = calloc(count + 1, sizeof *order);
-
-    if (!order)
-        return false;
-    for (size_t i = 0; i < count; i++)
-        order[i] = &bins->arenas[i + 1];
-    qsort_r(order, count, sizeof *order, compare_arenas, (void *)view);
-    print_arena_head(out);
-    print_arena(bins, &bins->arenas[0], out);
-    for (size_t i = 0; i < shown; i++)
-        print_arena(bins, order[i], out);
-    if (shown < count)
-        fprintf(out, "and %zu more arenas (--rows 0 shows all)\n", count - shown);
-    return true;
-}
-
-/* ---- what is to be known of them ---- */
-
-static void print_interval(const struct bins_looks *looks, FILE *out)
-{
-    char time[UNITS_TEXT];
-
-    if (looks->memory)
-        fprintf(out, "requests/s: not known without a call; use --call\n");
-    if (!looks->interval_ns)
-        return;
-    units_duration(looks->interval_ns, time);
-    if (looks->two)
-        fprintf(out, "requests/s: allocations of that size, in the last %s\n", time);
-    else
-        fprintf(out,
-                "requests/s: on average since the start, %s ago (-d 5s: of 5 seconds from now)\n",
-                time);
-}
-
-static void print_bins_notes(const struct bins_view *view, const struct bins_rows *rows, FILE *out)
-{
-    const struct bins *bins = &view->looks->last;
-    char text[UNITS_TEXT];
-
-    fputc('\n', out);
-    fprintf(out,
-            "waste: free space in slabs, which hold objects of one size; no purge returns it\n");
-    if (view->classes)
-        fprintf(out, "nonfull: slabs with free space\n");
-    if (view->classes)
-        print_interval(view->looks, out);
-    if (bins->since_50 && bins->arenas[0].cached)
-        fprintf(out, "live includes %s that threads keep for their next allocations (tcache)\n",
-                units_bytes((double)bins->arenas[0].cached, text));
-    if (rows->live > bins->gauges.allocated + (1 << 20))
-        fprintf(out,
-                "large objects are shown with the size of their class; theirs is smaller, by "
-                "%s in total\n",
-                units_bytes((double)(rows->live - bins->gauges.allocated), text));
-    if (view->looks->memory && view->looks->share < 1)
-        fprintf(out, "estimated from %.0f %% of its memory\n", 100 * view->looks->share);
-    if (view->looks->unsettled)
+    fputs("\nwaste: free space in slabs, which hold objects of one size; no purge returns it\n"
+          "nonfull: slabs with free space\n",
+          out);
+    if (pass->share < 1)
+        fprintf(out, "estimated from %.0f %% of its memory\n", 100 * pass->share);
+    if (pass->unsettled)
         fprintf(out, "without %zu slabs and large objects that changed while they were read\n",
-                view->looks->unsettled);
-    if (bins->mixed)
-        fprintf(out, "another program collects the statistics all the time: the numbers are not "
-                     "of one moment\n");
+                pass->unsettled);
 }
 
-bool bins_view_print(const struct bins_view *view, FILE *out)
+void bins_view_print(const struct bins_view *view, FILE *out)
 {
-    const struct bins *bins = &view->looks->last;
     struct bins_rows rows;
-    bool good = true;
+    size_t shown;
 
-    if (!bins_rows_make(&rows, view->looks, &bins->arenas[0], view->order))
-        return false;
+    make_bins_rows(&rows, view);
+    shown = view->rows && view->rows < rows.count ? view->rows : rows.count;
     print_bins_answer(view, &rows, out);
-    if (view->arenas)
-        good = print_arenas(view, out);
-    else
-        print_class_rows(view, &rows, out);
-    for (size_t i = 1; view->classes && i < bins->count && good; i++)
-        good = print_classes_of(view, &bins->arenas[i], out);
-    print_bins_notes(view, &rows, out);
-    bins_rows_free(&rows);
-    return good;
+    fprintf(out, "\n%8s %9s %7s %10s %9s %5s %8s %7s\n", "size", "live", "share", "objects",
+            "waste", "", "slabs", "nonfull");
+    for (size_t i = 0; i < shown; i++)
+        print_class_row(&rows, &rows.list[i], out);
+    if (shown < rows.count)
+        print_other_classes(&rows, shown, out);
+    print_bins_notes(&view->totals->pass, out);
+}
+
+/* ---- JSON ---- */
+
+static void class_json(const struct bins_row *row, struct json *json)
+{
+    json_item_begin(json);
+    json_number(json, "size", row->size);
+    json_bool(json, "large", row->large);
+    json_number(json, "objects", row->objects);
+    json_number(json, "live", row->live);
+    if (!row->large) {
+        json_number(json, "per_slab", row->per_slab);
+        json_number(json, "slabs", row->slabs);
+        json_number(json, "nonfull", row->nonfull);
+        json_number(json, "waste", row->waste);
+    }
+    json_item_end(json);
+}
+
+void bins_view_json(const struct bins_view *view, struct json *json)
+{
+    struct bins_rows rows;
+
+    make_bins_rows(&rows, view);
+    json_text_or_null(json, "version", view->version);
+    json_number(json, "allocated", rows.live);
+    json_number(json, "waste", rows.waste);
+    json_text(json, "way", "memory");
+    json_list_begin(json, "classes");
+    for (size_t i = 0; i < rows.count; i++)
+        class_json(&rows.list[i], json);
+    json_list_end(json);
+}
+
+/* ---- Prometheus ---- */
+
+enum metric_of { OF_OBJECTS, OF_LIVE, OF_WASTE, OF_SLABS };
+
+static const struct {
+    const char *name, *help;
+} class_metrics[] = {
+    [OF_OBJECTS] = {"class_objects", "Objects of a size class that are in use."},
+    [OF_LIVE] = {"class_live_bytes", "Bytes of these objects."},
+    [OF_WASTE] = {"class_waste_bytes", "Free space in the slabs of a size class."},
+    [OF_SLABS] = {"class_slabs", "Slabs of a size class."},
+};
+
+static void print_class_metric(const struct bins_view *view, const struct bins_rows *rows,
+                               enum metric_of metric, FILE *out)
+{
+    const char *name = class_metrics[metric].name;
+
+    fprintf(out, "# HELP jemalloc_%s %s\n# TYPE jemalloc_%s gauge\n", name,
+            class_metrics[metric].help, name);
+    for (size_t i = 0; i < rows->count; i++) {
+        const struct bins_row *row = &rows->list[i];
+        const uint64_t values[] = {[OF_OBJECTS] = row->objects,
+                                   [OF_LIVE] = row->live,
+                                   [OF_WASTE] = row->waste,
+                                   [OF_SLABS] = row->slabs};
+        if (row->large && metric >= OF_WASTE)
+            continue;
+        fprintf(out, "jemalloc_%s", name);
+        usage_begin_labels(view->pid, view->name, out);
+        fprintf(out, ",size=\"%" PRIu64 "\"} %" PRIu64 "\n", row->size, values[metric]);
+    }
+}
+
+/* All lines of a metric stand together. */
+void bins_view_metrics(const struct bins_view *view, FILE *out)
+{
+    struct bins_view by_size = *view;
+    struct bins_rows rows;
+
+    by_size.order = BINS_BY_SIZE;
+    make_bins_rows(&rows, &by_size);
+    for (enum metric_of metric = OF_OBJECTS; metric <= OF_SLABS; metric++)
+        print_class_metric(view, &rows, metric, out);
 }

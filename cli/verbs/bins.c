@@ -6,6 +6,8 @@
 #include "cli/output/bins_view.h"
 #include "cli/verbs/verbs.h"
 #include "cli/words.h"
+#include "jemalloc/facts.h"
+#include "run/faults.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -34,10 +36,8 @@ static bool set_rows_of_bins(struct bins_verb *verb, const char *text)
 
 static bool set_bins_order(struct bins_verb *verb, const char *name)
 {
-    static const char *const names[] = {[BINS_BY_LIVE] = "live",
-                                        [BINS_BY_WASTE] = "waste",
-                                        [BINS_BY_REQUESTS] = "requests",
-                                        [BINS_BY_SIZE] = "size"};
+    static const char *const names[] = {
+        [BINS_BY_LIVE] = "live", [BINS_BY_WASTE] = "waste", [BINS_BY_SIZE] = "size"};
 
     for (enum bins_order i = BINS_BY_LIVE; i < ARRAY_LEN(names); i++)
         if (!name || strcmp(names[i], name) == 0) {
@@ -47,95 +47,58 @@ static bool set_bins_order(struct bins_verb *verb, const char *name)
     return words_refuse("order", name, names, ARRAY_LEN(names));
 }
 
-static bool print_bins_json(const struct job *job, const struct bins_view *view)
+/* Objects and slabs are in jemalloc's records since 5.0; nothing is called or stopped. */
+static fault_code read_totals(struct extent_totals *totals, struct attachment *attachment,
+                              struct fault *fault)
 {
-    const struct attachment *attachment = job->attachment;
-    struct json json;
+    const struct reader_source source = attachment_source(attachment, &attachment->deadline);
+    struct extents *extents;
+    fault_code rc = extents_open(&extents, &source, fault);
 
-    attachment_json_begin(attachment, &json);
-    bool good = bins_view_json(view, &json);
-    if (!view->looks->memory) {
-        json_number(&json, "holds", attachment->holds);
-        json_number(&json, "longest_held_ns", attachment->longest_ns);
-        attachment_json(attachment, &json);
-    }
-    json_end(&json);
-    return good;
+    if (rc == FAULT_UNREADABLE)
+        rc = fault->code = FAULT_OBJECTS_UNREADABLE;
+    if (rc != FAULT_NONE)
+        return rc;
+    rc = totals_read(extents, 0, totals, fault);
+    extents_close(extents);
+    return rc == FAULT_NONE ? target_check(&attachment->target, fault) : rc;
 }
 
-static fault_code print_bins(const struct job *job, const struct bins_verb *verb,
-                             const struct bins_looks *looks, struct fault *fault)
+static void print_bins(const struct job *job, const struct bins_verb *verb,
+                       const struct extent_totals *totals)
 {
-    const struct options *options = job->options;
-    const struct bins_view view = {.looks = looks,
-                                   .name = job->attachment->target.stat.comm,
-                                   .pid = (int)job->attachment->target.pid,
-                                   .classes = options->bins,
-                                   .arenas = options->arenas,
+    struct attachment *attachment = job->attachment;
+    struct fact_variables variables;
+    const struct bins_view view = {.totals = totals,
+                                   .version = variables.version,
+                                   .name = attachment->target.stat.comm,
+                                   .pid = (int)attachment->target.pid,
                                    .rows = verb->rows,
                                    .order = verb->order};
-    bool good;
+    struct json json;
 
-    if (options->json)
-        good = print_bins_json(job, &view);
-    else
-        good =
-            options->prometheus ? bins_view_metrics(&view, stdout) : bins_view_print(&view, stdout);
-    if (!good)
-        return fault_set(fault, FAULT_INTERNAL, ENOMEM, "print", "size classes");
-    return FAULT_NONE;
-}
-
-static fault_code perform_bins(struct job *job, const struct bins_verb *verb, struct fault *fault)
-{
-    const struct bins_look_request request = {.each = job->options->arenas,
-                                              .wait_ns = job->options->duration_ns};
-    struct bins_looks looks;
-    fault_code rc;
-
-    rc = bins_look(&looks, job->attachment, &request, fault);
-    if (rc == FAULT_NONE)
-        rc = print_bins(job, verb, &looks, fault);
-    bins_looks_free(&looks);
-    return rc;
-}
-
-/* The records have no requests and no arenas. */
-static bool asks_for_records(const struct bins_verb *verb, const struct attachment *attachment,
-                             const struct options *options)
-{
-    return attachment->request.way != WAY_CALL && !options->arenas && !options->duration_ns &&
-           verb->order != BINS_BY_REQUESTS;
+    facts_locate(&variables, &attachment->instance, &attachment->modules, &attachment->target,
+                 &attachment->memory);
+    if (job->options->json) {
+        attachment_json_begin(attachment, &json);
+        bins_view_json(&view, &json);
+        json_end(&json);
+    } else if (job->options->prometheus) {
+        bins_view_metrics(&view, stdout);
+    } else {
+        bins_view_print(&view, stdout);
+    }
 }
 
 /* Works on a process that is stopped, frozen or traced, too. */
-static fault_code perform_records(struct job *job, const struct bins_verb *verb,
-                                  struct fault *fault)
+static fault_code perform_bins(struct job *job, const struct bins_verb *verb, struct fault *fault)
 {
-    struct attachment *attachment = job->attachment;
-    struct bins_looks looks;
-    fault_code rc = bins_look_memory(&looks, attachment, fault);
+    struct extent_totals totals;
+    fault_code rc = read_totals(&totals, job->attachment, fault);
 
     if (rc == FAULT_NONE)
-        rc = target_check(&attachment->target, fault);
-    if (rc == FAULT_NONE)
-        rc = print_bins(job, verb, &looks, fault);
-    bins_looks_free(&looks);
+        print_bins(job, verb, &totals);
     return rc;
-}
-
-static fault_code perform_either(struct job *job, const struct bins_verb *verb, struct fault *fault)
-{
-    struct attachment *attachment = job->attachment;
-
-    if (asks_for_records(verb, attachment, job->options)) {
-        fault_code rc = perform_records(job, verb, fault);
-        if (rc != FAULT_OBJECTS_UNREADABLE || attachment->request.way == WAY_MEMORY)
-            return rc;
-        attachment_note(attachment, &(struct run_note){.kind = NOTE_UNREADABLE, .fault = fault});
-    }
-    fault_code rc = attachment_prepare(attachment, fault);
-    return rc == FAULT_NONE ? perform_bins(job, verb, fault) : rc;
 }
 
 int bins_main(const struct options *options, pid_t pid)
@@ -153,6 +116,6 @@ int bins_main(const struct options *options, pid_t pid)
     request = job_request(&job, pid);
     fault_code rc = attachment_find(&attachment, &request, &fault);
     if (rc == FAULT_NONE)
-        rc = perform_either(&job, &verb, &fault);
+        rc = perform_bins(&job, &verb, &fault);
     return job_finish(&job, rc, &fault);
 }

@@ -1,4 +1,4 @@
-/* jeattach stats --bins and --arenas. Internal to cli/verbs/. */
+/* jeattach stats --bins. Internal to cli/verbs/. */
 #pragma once
 
 #include "cli/options.h"

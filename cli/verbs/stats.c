@@ -175,7 +175,7 @@ static int stats_main(const struct options *options, pid_t pid)
         return stats_of_core(options);
     if (options->threads)
         return threads_main(options, pid);
-    if (options->bins || options->arenas)
+    if (options->bins)
         return bins_main(options, pid);
     return options->full ? own_report_main(options, pid) : account_main(options, pid);
 }
@@ -199,11 +199,8 @@ const struct verb verb_stats = {
              "\n"
              "With --bins each size class is shown, the one with most live memory first. Its\n"
              "waste is the free space in its slabs: no purge returns it, and objects of\n"
-             "other sizes cannot use it. Nonfull slabs have free space (since 5.2.1). They\n"
-             "are read from the records, without requests (since 5.0). With --call, -d and\n"
-             "--sort requests, and with --arenas, which shows each arena, a thread is\n"
-             "stopped for some milliseconds. Requests are counted when a thread fills or\n"
-             "flushes its cache, so those served from the cache are counted late.\n"
+             "other sizes cannot use it. Nonfull slabs have free space. They are read from the\n"
+             "records (since 5.0); nothing is called or stopped.\n"
              "\n"
              "With --threads each thread is shown, the one that keeps most memory first: KEPT\n"
              "is what it has allocated less what it has freed, of its own or of other threads.\n"
@@ -223,14 +220,11 @@ const struct verb verb_stats = {
              "and where the counts are from; with --full: jemalloc's own report in JSON, byte for "
              "byte as malloc_stats_print(\"J\") makes it (since 4.3)"},
             {"call", NULL, "take the counts of jemalloc itself, by a call in one of its threads"},
-            {"duration", NULL,
-             "with --bins: look twice, D apart, and show the requests of that time; default: one "
-             "look, and the average since the start"},
-            {"rows", NULL, "with --bins and --arenas: show at most N rows (default 15); 0: all"},
-            {"sort", NULL, "with --bins: live (default), waste, requests or size"},
+            {"rows", NULL, "with --bins: show at most N rows (default 15); 0: all"},
+            {"sort", NULL, "with --bins: live (default), waste or size"},
             {"prometheus", NULL,
-             "print the rows as Prometheus metrics; with --bins and --arenas: size classes and "
-             "arenas, with the labels size and arena"},
+             "print the rows as Prometheus metrics; with --bins: size classes, with the label "
+             "size"},
             {"no-call", NULL,
              "make no call and stop nothing: counts that the records do not give are those of the "
              "last write of epoch, with their age"},

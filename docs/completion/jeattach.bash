@@ -110,7 +110,7 @@ _jeattach()
         mallctl) options+=' --list' ;;
         top) options+=" --interval --count --once --share --sort $looks_live" ;;
         watch) options+=' --when --output --mode --max --cooldown --keep --once --on' ;;
-        stats) options+=' --full --prometheus --threads --bins --arenas --duration --rows --sort --allow-slow --core --exe --root' ;;
+        stats) options+=' --full --prometheus --threads --bins --rows --sort --allow-slow --core --exe --root' ;;
     esac
     case $verb in
         on | off | dump | record | leak | stats | status | watch | top) options+=' --call --no-call' ;;
@@ -165,7 +165,7 @@ _jeattach()
         --sort)
             [ "$verb" = top ] && _jeattach_words 'cur growth' "$cur"
             [ "$verb" = report ] && _jeattach_words 'flat cum' "$cur"
-            [ "$verb" = stats ] && _jeattach_words 'live waste requests size' "$cur"
+            [ "$verb" = stats ] && _jeattach_words 'live waste size' "$cur"
             return
             ;;
         --mode)

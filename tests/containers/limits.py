@@ -36,8 +36,6 @@ CALLS = {
     "stats": ("stats", "--call"),
     "report": ("stats", "--full", "--json"),
     "full": ("stats", "--full"),
-    "bins": ("stats", "--bins", "--call"),
-    "arenas": ("stats", "--arenas"),
     "frag": ("frag", "--call"),
     "mallctl": ("mallctl", "PID", "opt.prof", "arena.0.decay", "stats.resident", "version"),
     "reset": ("reset", "--lg-sample", "12"),

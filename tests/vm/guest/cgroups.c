@@ -102,7 +102,6 @@ static const char *const limited[][VERB_WORDS] = {
     {"stats", "--call"},
     {"stats", "--full", "--json"},
     {"stats", "--full"},
-    {"stats", "--bins", "--call"},
     {"frag"},
     {"reset", "--lg-sample", "12"},
     {"purge"},
@@ -112,6 +111,7 @@ static const char *const limited[][VERB_WORDS] = {
     {"on", "--no-call"},
     {"dump", "--no-call", "-o", "-"},
     {"stats", "--no-call"},
+    {"stats", "--bins"},
     {"peek"},
 };
 
