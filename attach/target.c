@@ -273,6 +273,19 @@ uint64_t target_stack_limit(const struct target *target)
     return soft_limit(target, "Max stack size");
 }
 
+/* stat.start is in clock ticks since the boot, with the time that the machine was suspended. */
+uint64_t target_age(const struct target *target)
+{
+    const uint64_t second = 1000000000;
+    uint64_t ticks = (uint64_t)sysconf(_SC_CLK_TCK), start = target->stat.start;
+    struct timespec now;
+
+    clock_gettime(CLOCK_BOOTTIME, &now);
+    start = start / ticks * second + start % ticks * (second / ticks);
+    uint64_t time = (uint64_t)now.tv_sec * second + (uint64_t)now.tv_nsec;
+    return time > start ? time - start : 0;
+}
+
 uint64_t target_rss(const struct target *target)
 {
     struct proc_status status;

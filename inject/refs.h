@@ -90,34 +90,5 @@ bool refs_errno_offset(const unsigned char *code, size_t len, int32_t *offset);
 /* Returns the offset of a function that returns the address of that variable; SIZE_MAX: none. */
 size_t refs_find_errno_location(const unsigned char *code, size_t len, int32_t offset);
 
-/*
- * The variables that a short function reads, and what it reads through them: the
- * way from a variable to the value that the function returns. The same tolerance
- * is needed as with refs_visit.
- */
-
-/* A load of a machine word: *variable, or *(*variable + offset). */
-struct ref_load {
-    remote_addr variable;
-    bool through; /* the second form */
-    int64_t offset;
-};
-
-typedef void (*load_visitor)(void *ctx, const struct ref_load *load);
-
-/* Visits the loads in code[0..len), which is at address: first *variable, then those through it. */
-void refs_visit_loads(const unsigned char *code, size_t len, remote_addr address,
-                      load_visitor visit, void *ctx);
-
-typedef void (*field_visitor)(void *ctx, int64_t offset);
-
-/*
- * Visits the offsets that code adds to a pointer which it has loaded from link
- * bytes into any structure: those of the members of the structure that is linked
- * there.
- */
-void refs_visit_fields(const unsigned char *code, size_t len, int64_t link, field_visitor visit,
-                       void *ctx);
-
 /* The relocations of thread-local storage of this machine (elf/tls.h). */
 extern const struct tls_relocations arch_tls_relocations;

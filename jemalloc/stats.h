@@ -33,6 +33,17 @@ void stats_gauge_ops(struct ctl_op ops[STATS_GAUGE_OPS]);
 fault_code stats_take_gauges(struct stats_gauges *gauges, const struct ctl_op ops[STATS_GAUGE_OPS],
                              struct fault *fault);
 
+enum ctl_gauge {
+    CTL_ALLOCATED,
+    CTL_ACTIVE,
+    CTL_METADATA,
+    CTL_RESIDENT,
+    CTL_MAPPED,
+    CTL_RETAINED,
+    CTL_PINNED,
+    CTL_GAUGES
+};
+
 struct stats_request {
     const char *options;    /* for malloc_stats_print: "J" is JSON (since 4.3), "" is text */
     remote_addr message_at; /* address of malloc_message; 0: it was not found */

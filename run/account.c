@@ -10,7 +10,7 @@
 
 bool account_is_whole(const struct account *account)
 {
-    return (account->counted.known & ~account->aged & PARTS_NEED) == PARTS_NEED;
+    return (account->counted.known & PARTS_NEED) == PARTS_NEED;
 }
 
 static unsigned gauges_all(const struct stats_gauges *gauges)
@@ -86,38 +86,6 @@ static void read_build(struct account *account, const struct reader_source *sour
     account->build = state.build;
 }
 
-/* The gauges that the records do not give, as they were counted last. */
-static void complete_aged(struct account *account, const struct reader_source *source)
-{
-    const struct stats_gauges *last = &account->reading.gauges;
-    struct stats_gauges *gauges = &account->counted.gauges;
-    struct gauges_memory places;
-
-    gauges_locate(&places, source);
-    gauges_read(&places, &account->reading);
-    account->has_reading = true;
-    if (!gauges_known(&account->reading))
-        return;
-    account->aged = gauges_all(last) & ~account->counted.known;
-    account->counted.known |= account->aged;
-    if (account->aged & 1u << CTL_ALLOCATED)
-        gauges->allocated = account->counted.in_use = last->allocated;
-    if (account->aged & 1u << CTL_ACTIVE)
-        gauges->active = last->active;
-    if (account->aged & 1u << CTL_METADATA)
-        gauges->metadata = last->metadata;
-    if (account->aged & 1u << CTL_RESIDENT)
-        gauges->resident = last->resident;
-    if (account->aged & 1u << CTL_MAPPED)
-        gauges->mapped = last->mapped;
-    if (account->aged & 1u << CTL_RETAINED)
-        gauges->retained = last->retained;
-    if (account->aged & 1u << CTL_PINNED)
-        gauges->pinned = last->pinned;
-    if (account->source == ACCOUNT_NONE)
-        account->source = ACCOUNT_AGED;
-}
-
 /* Reports why it calls, unless the caller has asked for a call. */
 static fault_code call_instead(struct account *account, struct attachment *attachment,
                                struct fault *fault)
@@ -137,8 +105,8 @@ static fault_code read_process(struct account *account, const struct attachment 
     return target_usage(&attachment->target, &account->process, &account->rss_source, fault);
 }
 
-static fault_code count_now(struct account *account, struct attachment *attachment,
-                            struct fault *fault)
+fault_code account_count(struct account *account, struct attachment *attachment,
+                         struct fault *fault)
 {
     const struct reader_source source = attachment_source(attachment, NULL);
     fault_code rc;
@@ -159,36 +127,22 @@ static fault_code count_now(struct account *account, struct attachment *attachme
     return FAULT_NONE;
 }
 
-fault_code account_count(struct account *account, struct attachment *attachment,
-                         struct fault *fault)
-{
-    const struct reader_source source = attachment_source(attachment, NULL);
-    fault_code rc = count_now(account, attachment, fault);
-
-    if (rc == FAULT_NONE)
-        complete_aged(account, &source);
-    return rc;
-}
-
 fault_code account_read_records(struct account *account, struct attachment *attachment,
                                 struct fault *fault)
 {
-    fault_code rc = count_now(account, attachment, fault);
+    fault_code rc = account_count(account, attachment, fault);
 
     return rc == FAULT_NONE ? read_process(account, attachment, fault) : rc;
 }
 
 fault_code account_read(struct account *account, struct attachment *attachment, struct fault *fault)
 {
-    const struct reader_source source = attachment_source(attachment, NULL);
     enum way way = attachment->target.record ? WAY_MEMORY : attachment->request.way;
-    fault_code rc = count_now(account, attachment, fault);
+    fault_code rc = account_count(account, attachment, fault);
 
     if (rc != FAULT_NONE)
         return rc;
-    if (way == WAY_MEMORY)
-        complete_aged(account, &source);
-    else if (way == WAY_CALL || !account_is_whole(account))
+    if (way == WAY_CALL || (way != WAY_MEMORY && !account_is_whole(account)))
         rc = call_instead(account, attachment, fault);
     return rc == FAULT_NONE ? read_process(account, attachment, fault) : rc;
 }
@@ -206,11 +160,9 @@ static void set_part(struct account_sum *sum, enum account_part part, bool known
     sum->bytes[part] = known ? bytes : 0;
 }
 
-/* True if both are known, and of one moment. */
 static bool both_known(const struct account *account, enum ctl_gauge a, enum ctl_gauge b)
 {
-    return counted_has(&account->counted, a) && counted_has(&account->counted, b) &&
-           !(account->aged >> a & 1) == !(account->aged >> b & 1);
+    return counted_has(&account->counted, a) && counted_has(&account->counted, b);
 }
 
 static void set_jemalloc_parts(struct account_sum *sum, const struct account *account)
@@ -219,7 +171,7 @@ static void set_jemalloc_parts(struct account_sum *sum, const struct account *ac
     const struct stats_gauges *gauges = &counted->gauges;
     uint64_t in_use = counted->has_sampling ? counted->in_use : gauges->allocated;
     bool resident = both_known(account, CTL_ACTIVE, CTL_RESIDENT);
-    bool pages = counted->has_free_pages ? !(account->aged >> CTL_RESIDENT & 1) : resident;
+    bool pages = counted->has_free_pages || resident;
     uint64_t kept = gauges->active + gauges->pinned;
     uint64_t free_pages = counted->has_free_pages
                               ? counted->free_pages

@@ -5,26 +5,22 @@
  */
 #pragma once
 
+#include "jemalloc/build.h"
 #include "jemalloc/extents/counted.h"
-#include "jemalloc/reader/gauges.h"
 #include "run/attachment.h"
 
 enum account_source {
     ACCOUNT_RECORDS, /* counted now, from jemalloc's records, without a call */
     ACCOUNT_CALL,    /* counted now, by jemalloc itself in a call */
-    ACCOUNT_AGED,    /* what jemalloc counted when something last asked it: reading.age_ns */
     ACCOUNT_NONE,    /* not known: why */
 };
 
 struct account {
     enum account_source source; /* of the count of objects */
     struct build build;
-    struct counted counted;        /* ACCOUNT_NONE: known is 0 */
-    unsigned aged;                 /* 1 << enum ctl_gauge of those in counted that are of reading */
-    struct gauges_reading reading; /* what jemalloc has counted last; not read unless has_reading */
-    bool has_reading;
+    struct counted counted;    /* ACCOUNT_NONE: known is 0 */
     struct fault why;          /* unless it is whole: why the records did not give the counts */
-    struct proc_usage process; /* of the same moment, but for the aged gauges */
+    struct proc_usage process; /* of the same moment */
     enum usage_source rss_source;
     bool has_process; /* false: it has ended, and the kernel has no counts */
 };
@@ -56,19 +52,18 @@ struct account_sum {
 
 /*
  * After attachment_find or attachment_look_recorded. By request.way: WAY_DEFAULT from the records,
- * else by a call, for which the plan is made if there is none; WAY_MEMORY from the records, and the
- * gauges that these do not give as they were counted last; WAY_CALL by a call. What sampling adds
- * is from the records in any case. That nothing is known is no fault (ACCOUNT_NONE) unless a call
- * failed.
+ * else by a call, for which the plan is made if there is none; WAY_MEMORY from the records;
+ * WAY_CALL by a call. What sampling adds is from the records in any case. That nothing is known is
+ * no fault (ACCOUNT_NONE) unless a call failed.
  */
 fault_code account_read(struct account *account, struct attachment *attachment,
                         struct fault *fault);
 
-/* The same from the records alone: no call, and no gauge that was counted before. */
+/* The same from the records alone, without a call. */
 fault_code account_read_records(struct account *account, struct attachment *attachment,
                                 struct fault *fault);
 
-/* True if the parts that the RSS consists of are known, all of now. */
+/* True if the parts that the RSS consists of are known. */
 bool account_is_whole(const struct account *account);
 
 /*

@@ -115,31 +115,19 @@ static fault_code read_profile(struct top_refresh *refresh, struct fault *fault)
     return snapshot->too_large ? FAULT_NONE : rc;
 }
 
-/*
- * From the records, unless the last count took more than a tenth of the time; else those that the
- * program, or a tool, has collected.
- */
+/* A count may take a tenth of the time: until then the former one is shown. */
 static fault_code read_gauges(struct top_refresh *refresh, struct fault *fault)
 {
-    const struct reader_source source = attachment_source(&refresh->attachment, NULL);
     const uint64_t began = clock_now();
     fault_code rc = FAULT_NONE;
 
-    refresh->account = (struct account){.source = ACCOUNT_NONE};
-    if (refresh->count_ns <= refresh->model.asked / 10) {
+    if (began >= refresh->counted_at + 10 * refresh->count_ns) {
         rc = account_read_records(&refresh->account, &refresh->attachment, fault);
-        refresh->count_ns = clock_now() - began;
+        refresh->counted_at = clock_now();
+        refresh->count_ns = refresh->counted_at - began;
     }
     refresh->counted = account_is_whole(&refresh->account);
-    if (rc != FAULT_NONE || refresh->counted)
-        return rc;
-    if (!refresh->located)
-        gauges_locate(&refresh->gauges_memory, &source);
-    refresh->located = true;
-    gauges_read(&refresh->gauges_memory, &refresh->gauges);
-    refresh->counted = gauges_known(&refresh->gauges);
-    refresh->snapshot.gauges = refresh->gauges.gauges;
-    return FAULT_NONE;
+    return rc;
 }
 
 /* What they allocate is in the counts, but in no sample. */
@@ -261,13 +249,10 @@ static void set_gauge(struct gauge_values *values, enum gauge gauge, uint64_t by
     values->bytes[gauge] = bytes;
 }
 
-/* A rate of gauges that are older than two refreshes would be false. */
+/* A rate of counts that are older than two refreshes would be false. */
 static bool gauges_aged(const struct top_refresh *refresh)
 {
-    const struct gauges_reading *gauges = &refresh->gauges;
-
-    return refresh->model.reads && !account_is_whole(&refresh->account) &&
-           (gauges->aged != AGE_KNOWN || gauges->age_ns > 2 * refresh->model.asked);
+    return refresh->model.reads && clock_now() > refresh->counted_at + 2 * refresh->model.asked;
 }
 
 static void watch_rss(struct top_refresh *refresh, uint64_t rss, uint64_t time)
@@ -310,7 +295,6 @@ static void take_gauges(struct top_refresh *refresh, uint64_t time)
         set_gauge(&values, GAUGE_RSS, rss);
     watch_rss(refresh, rss, time);
     refresh->model.has_stats = refresh->counted;
-    refresh->model.gauges = refresh->model.reads && !whole ? &refresh->gauges : NULL;
     if (refresh->model.has_stats) {
         set_gauge(&values, GAUGE_ALLOCATED,
                   whole && counted->has_sampling ? counted->in_use : gauges->allocated);

@@ -2,7 +2,6 @@
 #pragma once
 
 #include "jemalloc/facts.h"
-#include "jemalloc/reader/gauges.h"
 #include "jemalloc/snapshot.h"
 #include "profile/name_cache.h"
 #include "profile/sites.h"
@@ -18,18 +17,17 @@ struct top_model {
     int pid;
     const char *version; /* of jemalloc; "": not known yet */
     struct trends trends;
-    struct trends watched; /* only the RSS: also between refreshes, if they are rare */
-    bool has_stats;        /* jemalloc has gauges (config.stats) */
-    const struct gauges_reading *gauges; /* those in memory; NULL: of the refresh */
-    const struct sites *sites;           /* NULL: no profile; top_refresh.snapshot has the reason */
-    bool missed;              /* the newest refresh failed; the rest is from the one before */
-    uint64_t asked, interval; /* nanoseconds between refreshes; 0: only one */
-    bool reads;               /* from memory, without stopping a thread */
-    uint64_t held, longest;   /* how long a thread was stopped, or, with reads, how long the read
-                               * took: in the newest refresh, and at most */
-    unsigned percent;         /* of the time that threads may be stopped */
-    double share;             /* of the time that threads are stopped */
-    uint64_t refreshes;       /* so far */
+    struct trends watched;     /* only the RSS: also between refreshes, if they are rare */
+    bool has_stats;            /* its counts are known */
+    const struct sites *sites; /* NULL: no profile; top_refresh.snapshot has the reason */
+    bool missed;               /* the newest refresh failed; the rest is from the one before */
+    uint64_t asked, interval;  /* nanoseconds between refreshes; 0: only one */
+    bool reads;                /* from memory, without stopping a thread */
+    uint64_t held, longest;    /* how long a thread was stopped, or, with reads, how long the read
+                                * took: in the newest refresh, and at most */
+    unsigned percent;          /* of the time that threads may be stopped */
+    double share;              /* of the time that threads are stopped */
+    uint64_t refreshes;        /* so far */
 };
 
 struct top_request {
@@ -43,13 +41,11 @@ struct top_refresh {
     const struct samples_options *samples; /* the filter */
     struct attachment attachment;
     struct snapshot snapshot;
-    bool counted; /* snapshot.gauges are known */
-    bool located; /* gauges_memory is */
-    struct gauges_memory gauges_memory;
-    struct account account;       /* of the newest read, if it is whole */
-    uint64_t count_ns;            /* how long it took to count it */
-    struct gauges_reading gauges; /* if the newest refresh was a read, and account is not whole */
-    bool no_profile;              /* and never will be: only memory is read */
+    bool counted;           /* account, or after a hold snapshot.gauges, is known */
+    struct account account; /* of the newest count from memory */
+    uint64_t count_ns;      /* how long it took */
+    uint64_t counted_at;    /* when it ended, CLOCK_MONOTONIC ns */
+    bool no_profile;        /* and never will be: only memory is read */
     struct sink sink;
     struct symbols_target place; /* for looking up names */
     struct name_cache names;

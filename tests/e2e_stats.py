@@ -209,7 +209,7 @@ class Stats(allocators.TestCase):
     def several(self, *words):
         """The metrics of processes with different versions, which have different metrics."""
         pids = [self.allocator(version).pid for version in allocators.VERSIONS]
-        self.assert_ran(lib.run_tool("stats", *pids))  # gauges that --no-call finds
+        self.assert_ran(lib.run_tool("stats", *pids))
         result = self.assert_ran(lib.run_tool("stats", "--prometheus", *words, *pids, pids[0]))
         return pids, result
 

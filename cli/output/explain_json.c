@@ -81,26 +81,6 @@ static void heaps_json(const struct explain *explain, struct json *json)
     json_list_end(json);
 }
 
-static void counts_json(const struct explain *explain, struct json *json)
-{
-    const struct stats_gauges *gauges = &explain->gauges.gauges;
-
-    if (!gauges_known(&explain->gauges)) {
-        json_null(json, "counts");
-        return;
-    }
-    json_object_begin(json, "counts");
-    if (explain->gauges.aged == AGE_UNKNOWN)
-        json_null(json, "age_ns");
-    else
-        json_number(json, "age_ns", explain->gauges.age_ns);
-    json_number(json, "allocated", gauges->allocated);
-    json_number(json, "active", gauges->active);
-    json_number(json, "metadata", gauges->metadata);
-    json_number(json, "resident", gauges->resident);
-    json_object_end(json);
-}
-
 /* The parts by the names that stats has for them; what is not known is null. */
 static void explained_account_json(const struct explain *explain, struct json *json)
 {
@@ -110,10 +90,8 @@ static void explained_account_json(const struct explain *explain, struct json *j
         [ACCOUNT_PINNED] = "pinned",   [ACCOUNT_OWN] = "own_data",
         [ACCOUNT_OUTSIDE] = "outside",
     };
-    static const char *const sources[] = {[ACCOUNT_RECORDS] = "records",
-                                          [ACCOUNT_CALL] = "call",
-                                          [ACCOUNT_AGED] = "aged",
-                                          [ACCOUNT_NONE] = NULL};
+    static const char *const sources[] = {
+        [ACCOUNT_RECORDS] = "records", [ACCOUNT_CALL] = "call", [ACCOUNT_NONE] = NULL};
 
     json_object_begin(json, "parts");
     json_text_or_null(json, "source", sources[explain->account.source]);
@@ -197,7 +175,6 @@ static void jemalloc_json(const struct explain *explain, const struct subject *s
     json_object_begin(json, "jemalloc");
     json_text_or_null(json, "version", explain->prof.build.text);
     json_text_or_null(json, "profiling", verdict_name(explain->facts.prof));
-    counts_json(explain, json);
     explained_account_json(explain, json);
     live_json(explain, json);
     cause_json("no_profile", &explain->no_profile, subject, json);

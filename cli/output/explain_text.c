@@ -228,18 +228,6 @@ static void print_explained_rss(const struct explain *explain, FILE *out)
 
 /* ---- jemalloc ---- */
 
-static const char *gauges_when(const struct gauges_reading *gauges, char *out, size_t size)
-{
-    char age[UNITS_TEXT];
-
-    units_duration(gauges->age_ns, age);
-    if (gauges->aged == AGE_UNKNOWN)
-        snprintf(out, size, "at an unknown time");
-    else
-        snprintf(out, size, "%s%s ago", gauges->aged == AGE_AT_MOST ? "at most " : "", age);
-    return out;
-}
-
 static const char *const part_meanings[ACCOUNT_PARTS] = {
     [ACCOUNT_IN_USE] = "by the program",
     [ACCOUNT_SAMPLING] = "what sampled objects take above their size",
@@ -270,30 +258,23 @@ static void print_explained_account(const struct explain *explain, FILE *out)
                 units_bytes((double)absent, text));
 }
 
-/* Counts of another time are no parts of what there is now. */
 static void print_jemalloc_counts(const struct explain *explain, const char *version,
                                   const struct subject *subject, FILE *out)
 {
     const struct account *account = &explain->account;
-    char when[64] = "now", cause[MESSAGE_LINE], text[UNITS_TEXT];
+    char cause[MESSAGE_LINE];
     const struct fault *why =
         explain->no_account.code ? &explain->no_account : &explain->account.why;
 
-    if (account->source == ACCOUNT_AGED)
-        gauges_when(&account->reading, when, sizeof when);
     if (explain_counted(explain)) {
         print_labelled(out, "jemalloc", "%s, counted %s%s", version,
-                       explain->core ? "at its end" : when,
+                       explain->core ? "at its end" : "now",
                        account->counted.share < 1 ? ", estimated from a part" : "");
         print_explained_account(explain, out);
         return;
     }
-    if (account->source == ACCOUNT_AGED)
-        print_labelled(out, "jemalloc", "%s: %s were allocated when it was counted %s", version,
-                       units_bytes((double)account->counted.gauges.allocated, text), when);
-    else
-        print_labelled(out, "jemalloc", "%s: what it has in use is not known: %s", version,
-                       message_cause(subject, why, cause, sizeof cause));
+    print_labelled(out, "jemalloc", "%s: what it has in use is not known: %s", version,
+                   message_cause(subject, why, cause, sizeof cause));
 }
 
 /* A language's own tool shows the objects in its heap, if that may be what the memory is. */

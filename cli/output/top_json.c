@@ -25,15 +25,6 @@ static void json_gauges(struct json *json, const struct trends *trends)
     json_number(json, "window_ns", trends_window(trends));
 }
 
-/* Only those from memory are older than the refresh. */
-static void json_gauges_age(struct json *json, const struct gauges_reading *gauges)
-{
-    if (gauges && gauges->aged == AGE_KNOWN)
-        json_number(json, "gauges_age_ns", gauges->age_ns);
-    else
-        json_null(json, "gauges_age_ns");
-}
-
 /* Writes the calls of a site, innermost first. */
 static void json_calls(struct json *json, const struct site *site)
 {
@@ -113,7 +104,6 @@ bool top_json_write(const struct top_json *top, FILE *out)
     json_text_or_null(&json, "missed", top->page->missed);
     if (!top->page->missed) {
         json_gauges(&json, &model->trends);
-        json_gauges_age(&json, model->gauges);
         json_text(&json, "profiling", top->profiling);
         if (model->sites)
             good = json_sites(&json, top);

@@ -277,16 +277,6 @@ static size_t gauge_lines(const struct layout *view, size_t wanted)
     return view->size->lines > used ? view->size->lines - used : 1;
 }
 
-/* Gauges from memory: when they were collected, or why there are none. */
-static void write_gauges_age(struct layout *view)
-{
-    char text[USAGE_AGED_TEXT];
-
-    line_printf(begin_view_line(view), "gauges: %s",
-                usage_aged_text(view->model->gauges, text, sizeof text));
-    end_view_line(view, TOP_PLAIN);
-}
-
 /* The bars of the RSS, and the time that they cover. False: there are none yet. */
 static bool add_sparkline(struct layout *view, const struct trends *trends)
 {
@@ -329,11 +319,11 @@ static void write_gauges(struct layout *view)
         end_view_line(view, TOP_PLAIN);
     }
     write_sparkline(view);
-    if (view->model->gauges)
-        write_gauges_age(view);
-    if (!view->model->has_stats && !view->model->reads && view->model->version[0]) {
+    if (!view->model->has_stats && view->model->version[0]) {
         line_add(begin_view_line(view),
-                 "this jemalloc was built without statistics (config.stats is false)");
+                 view->model->reads
+                     ? "the counts are not found in jemalloc's records"
+                     : "this jemalloc was built without statistics (config.stats is false)");
         end_view_line(view, TOP_PLAIN);
     }
 }

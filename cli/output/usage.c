@@ -5,7 +5,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-enum { AGE_TEXT = UNITS_TEXT + 8, WHEN_TEXT = 48 };
+enum { WHEN_TEXT = 48 };
 
 enum field_kind {
     FIELD_PART,   /* of the RSS and what is absent: it has a share */
@@ -19,7 +19,7 @@ struct usage_field {
     enum field_kind kind;
     const char *name; /* in the table; NULL: not there */
     const char *member, *metric, *meaning, *help;
-    bool known, aged, wanted; /* wanted: unknown it is shown as ? */
+    bool known, wanted; /* wanted: unknown it is shown as ? */
     uint64_t bytes;
 };
 
@@ -81,13 +81,11 @@ static const struct usage_field part_fields[ACCOUNT_PARTS] = {
 static void fill_parts(const struct account *account, struct usage_field fields[ACCOUNT_PARTS])
 {
     const struct account_sum sum = account_sum_up(account);
-    const bool aged = account->aged >> CTL_RESIDENT & 1;
 
     memcpy(fields, part_fields, sizeof part_fields);
     for (size_t i = 0; i < ACCOUNT_PARTS; i++) {
         fields[i].known = sum.known[i];
         fields[i].bytes = sum.bytes[i];
-        fields[i].aged = i == ACCOUNT_IN_USE ? account->aged >> CTL_ALLOCATED & 1 : aged;
     }
     if (!account->has_process)
         fields[ACCOUNT_OUTSIDE].wanted = false;
@@ -158,7 +156,6 @@ static void fill_gauges(const struct account *account, struct usage_field fields
     memcpy(fields, all, sizeof all);
     for (unsigned i = 0; i < CTL_PINNED; i++) {
         fields[i].known = counted_has(&account->counted, i);
-        fields[i].aged = account->aged >> i & 1;
         fields[i].wanted = i != CTL_RETAINED || !account->counted.known;
     }
 }
@@ -178,48 +175,6 @@ static void fill_fields(const struct account *account, struct usage_field fields
 
 /* ---- the table ---- */
 
-static const char *age_text(const struct gauges_reading *reading, char out[AGE_TEXT])
-{
-    char age[UNITS_TEXT];
-
-    units_duration(reading->age_ns, age);
-    if (!gauges_known(reading) || reading->aged == AGE_UNKNOWN)
-        snprintf(out, AGE_TEXT, "?");
-    else
-        snprintf(out, AGE_TEXT, "%s%s ago", reading->aged == AGE_AT_MOST ? "< " : "", age);
-    return out;
-}
-
-static const char *why_unknown(enum gauges_state state)
-{
-    static const char *const reasons[] = {
-        [GAUGES_NOT_FOUND] = ("not found: jemalloc was built without statistics, or its code has "
-                              "an unknown form"),
-        [GAUGES_UNPROVEN] = "not known: the values in memory could not be proven",
-        [GAUGES_UNREADABLE] = "not known: their memory could not be read",
-        [GAUGES_NEVER] = "not known: nothing has asked jemalloc for its counts yet",
-    };
-
-    return reasons[state];
-}
-
-const char *usage_aged_text(const struct gauges_reading *reading, char *out, size_t size)
-{
-    char age[AGE_TEXT], epoch[32] = "";
-
-    if (!gauges_known(reading)) {
-        snprintf(out, size, "%s", why_unknown(reading->state));
-        return out;
-    }
-    if (reading->has_epoch)
-        snprintf(epoch, sizeof epoch, " (epoch %" PRIu64 ")", reading->epoch);
-    age_text(reading, age);
-    snprintf(out, size, "as of the last write of epoch%s%s%s", epoch,
-             reading->aged == AGE_UNKNOWN ? "; its time is unknown" : ", ",
-             reading->aged == AGE_UNKNOWN ? "" : age);
-    return out;
-}
-
 /* The moment of a value, or the share of a part where all are of one moment. */
 static const char *when_text(const struct usage *usage, const struct usage_field *field,
                              char out[WHEN_TEXT])
@@ -230,8 +185,6 @@ static const char *when_text(const struct usage *usage, const struct usage_field
     out[0] = '\0';
     if (!field->known)
         snprintf(out, WHEN_TEXT, "?");
-    else if (field->aged)
-        age_text(&account->reading, out);
     else if (!account_is_whole(account))
         snprintf(out, WHEN_TEXT, "%s", account->has_process ? "now" : "");
     else if (whole && (field->kind == FIELD_PART || field->kind == FIELD_RSS))
@@ -257,20 +210,22 @@ static void print_absent(const struct usage_field *field, FILE *out)
             units_bytes((double)field->bytes, bytes));
 }
 
-/* Says where the counts are from. */
-static void print_count_source(const struct account *account, FILE *out)
+/* Says where the counts are from, and why some are not known. */
+static void print_count_source(const struct usage *usage, FILE *out)
 {
-    char text[USAGE_AGED_TEXT];
+    const struct subject subject = {.pid = usage->pid, .name = usage->name};
+    const struct account *account = usage->account;
+    char cause[MESSAGE_LINE];
 
     if (account->source == ACCOUNT_CALL)
         fputs("counts: by jemalloc itself, in a call\n", out);
     else if (account->source == ACCOUNT_RECORDS)
         fputs("counts: from jemalloc's records, without a call\n", out);
-    if (!account->has_reading || account_is_whole(account))
-        return;
-    fprintf(out, "gauges: %s\n", usage_aged_text(&account->reading, text, sizeof text));
-    if (account->reading.state == GAUGES_COLLECTING)
-        fputs("gauges: a write of epoch has begun after it, and has not ended\n", out);
+    if (account->source == ACCOUNT_NONE && account->why.code != FAULT_NONE)
+        fprintf(out, "counts: not known: %s\n",
+                message_cause(&subject, &account->why, cause, sizeof cause));
+    else if (!account_is_whole(account))
+        fputs("?: not found in jemalloc's records\n", out);
 }
 
 void usage_print_table(const struct usage *usage, FILE *out)
@@ -288,7 +243,7 @@ void usage_print_table(const struct usage *usage, FILE *out)
             print_absent(field, out);
         else if (field->name && (field->known ? field->bytes > 0 : field->wanted))
             print_field(usage, field, out);
-    print_count_source(usage->account, out);
+    print_count_source(usage, out);
 }
 
 /* ---- Prometheus ---- */
@@ -320,26 +275,6 @@ static void begin_metric(const struct usage *usage, const char *name, const char
     fputs("} ", out);
 }
 
-static void print_age(const struct usage *usage, const struct gauges_reading *reading, FILE *out)
-{
-    double seconds = (double)reading->age_ns / 1e9;
-
-    if (reading->aged == AGE_KNOWN) {
-        begin_metric(usage, "gauges_age", "_seconds", "gauge",
-                     "Time since jemalloc collected its gauges.", out);
-        fprintf(out, "%.9g\n", seconds);
-    } else if (reading->aged == AGE_AT_MOST) {
-        begin_metric(usage, "gauges_age_limit", "_seconds", "gauge",
-                     "Upper limit of the time since jemalloc collected its gauges.", out);
-        fprintf(out, "%.9g\n", seconds);
-    }
-    if (reading->has_epoch) {
-        begin_metric(usage, "epoch", "_total", "counter",
-                     "Collections of the gauges since the process started.", out);
-        fprintf(out, "%" PRIu64 "\n", reading->epoch);
-    }
-}
-
 void usage_print_metrics(const struct usage *usage, FILE *out)
 {
     struct usage_field fields[FIELDS];
@@ -350,8 +285,6 @@ void usage_print_metrics(const struct usage *usage, FILE *out)
             begin_metric(usage, field->metric, "_bytes", "gauge", field->help, out);
             fprintf(out, "%" PRIu64 "\n", field->bytes);
         }
-    if (usage->account->aged)
-        print_age(usage, &usage->account->reading, out);
 }
 
 /* ---- JSON ---- */
@@ -364,40 +297,10 @@ static void json_number_if(struct json *json, const char *name, bool known, uint
         json_null(json, name);
 }
 
-static void reading_json(const struct account *account, struct json *json)
-{
-    static const char *const states[] = {
-        [GAUGES_NOT_FOUND] = "not_found",   [GAUGES_UNPROVEN] = "unproven",
-        [GAUGES_UNREADABLE] = "unreadable", [GAUGES_NEVER] = "never_collected",
-        [GAUGES_COLLECTING] = "collecting", [GAUGES_KNOWN] = "known"};
-    const struct gauges_reading *reading = &account->reading;
-    const struct stats_gauges *gauges = &reading->gauges;
-    const bool known = gauges_known(reading);
-
-    if (!account->has_reading) {
-        json_null(json, "gauges");
-        return;
-    }
-    json_object_begin(json, "gauges");
-    json_text(json, "state", states[reading->state]);
-    json_number_if(json, "epoch", reading->has_epoch, reading->epoch);
-    json_number_if(json, "age_ns", reading->aged == AGE_KNOWN, reading->age_ns);
-    json_number_if(json, "age_limit_ns", reading->aged != AGE_UNKNOWN, reading->age_ns);
-    json_number_if(json, "allocated", known, gauges->allocated);
-    json_number_if(json, "active", known, gauges->active);
-    json_number_if(json, "metadata", known, gauges->metadata);
-    json_number_if(json, "resident", known, gauges->resident);
-    json_number_if(json, "mapped", known, gauges->mapped);
-    json_number_if(json, "retained", known && gauges->has_retained, gauges->retained);
-    json_object_end(json);
-}
-
 void usage_json(const struct usage *usage, struct json *json)
 {
-    static const char *const sources[] = {[ACCOUNT_RECORDS] = "records",
-                                          [ACCOUNT_CALL] = "call",
-                                          [ACCOUNT_AGED] = "aged",
-                                          [ACCOUNT_NONE] = ""};
+    static const char *const sources[] = {
+        [ACCOUNT_RECORDS] = "records", [ACCOUNT_CALL] = "call", [ACCOUNT_NONE] = ""};
     const struct account *account = usage->account;
     struct usage_field fields[FIELDS];
 
@@ -407,10 +310,4 @@ void usage_json(const struct usage *usage, struct json *json)
     for (const struct usage_field *field = fields; field < fields + FIELDS; field++)
         if (field->member)
             json_number_if(json, field->member, field->known, field->bytes);
-    json_list_begin(json, "aged");
-    for (const struct usage_field *field = fields; field < fields + FIELDS; field++)
-        if (field->member && field->known && field->aged)
-            json_item_text(json, field->member);
-    json_list_end(json);
-    reading_json(account, json);
 }

@@ -16,11 +16,6 @@ struct usage {
     const char *origin; /* added to the name of the process: " (core file)"; NULL: nothing */
 };
 
-enum { USAGE_AGED_TEXT = 160 };
-
-/* "as jemalloc counted 3.2 s ago (epoch 17)", or why there are no gauges. Returns out. */
-const char *usage_aged_text(const struct gauges_reading *reading, char *out, size_t size);
-
 /* Rows of zero bytes are left out; unknown values are shown as ?. */
 void usage_print_table(const struct usage *usage, FILE *out);
 /* Prints version 0.0.4 of Prometheus' text format; unknown values have no line. */

@@ -193,7 +193,7 @@ const struct verb verb_stats = {
              "The counts are read from jemalloc's records in the memory of the process:\n"
              "nothing is called or stopped. Where these do not give all of them, a thread is\n"
              "stopped for a call. With --no-call it never is: counts that are missing are then\n"
-             "those of the last write of epoch, by the program or by a tool, with their age.\n"
+             "shown as ?.\n"
              "This works on stopped, frozen and traced processes, too. With --core the counts\n"
              "are as of the core file.\n"
              "\n"
@@ -226,8 +226,7 @@ const struct verb verb_stats = {
              "print the rows as Prometheus metrics; with --bins: size classes, with the label "
              "size"},
             {"no-call", NULL,
-             "make no call and stop nothing: counts that the records do not give are those of the "
-             "last write of epoch, with their age"},
+             "make no call and stop nothing: counts that the records do not give are shown as ?"},
         },
     .run = stats_main,
 };

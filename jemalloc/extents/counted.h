@@ -6,7 +6,6 @@
 
 #include "jemalloc/extents/extents.h"
 #include "jemalloc/stats.h"
-#include "jemalloc/stripped/getters.h"
 
 /* Bytes in memory of what is counted: without pages that were never touched, or are swapped out. */
 struct counted_present {

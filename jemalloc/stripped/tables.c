@@ -325,29 +325,3 @@ remote_addr ctl_function(const struct ctl_tables *tables, const char *path)
         path += n + 1;
     }
 }
-
-remote_addr ctl_indexed_function(const struct view *view, const char *name)
-{
-    remote_addr texts[CTL_ANCHORS_MAX], words[CTL_ANCHORS_MAX], function = 0;
-    struct word_search search = {
-        .wanted = texts,
-        .wanted_count = find_text(view, name, texts),
-        .high = UINT64_MAX,
-        .found = words,
-        .capacity = ARRAY_LEN(words),
-    };
-
-    if (!search.wanted_count)
-        return 0;
-    find_words(view, &search);
-    for (size_t i = 0; i < search.count; i++) {
-        struct ctl_node node;
-        if (!ctl_node_read(view, words[i] - offsetof(struct raw_node, name), &node) ||
-            !node.function || strcmp(node.name, name) != 0)
-            continue;
-        if (function && function != node.function)
-            return 0;
-        function = node.function;
-    }
-    return function;
-}

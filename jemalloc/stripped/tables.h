@@ -59,10 +59,3 @@ struct ctl_tables *ctl_find_tables(const struct view *view, const remote_addr *a
 
 /* Returns the function that serves a name ("prof.active"); 0: this version has no such name. */
 remote_addr ctl_function(const struct ctl_tables *tables, const char *path);
-
-/*
- * Returns the function of the only node with that name in all tables of the
- * module: for names below an index, whose tables only a function returns
- * (stats.arenas.<i>.uptime). 0: there is none, or not only one.
- */
-remote_addr ctl_indexed_function(const struct view *view, const char *name);

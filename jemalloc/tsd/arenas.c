@@ -46,11 +46,11 @@ static bool try_getters(struct tsd_arenas *arenas, const remote_addr *used, size
                         const struct instance *instance, const struct target *target,
                         struct memory *memory)
 {
-    struct getters getters;
+    struct getter_variables found;
 
-    getters_find(&getters, instance, target, memory);
-    for (size_t i = 0; i < getters.arenas.count; i++)
-        if (try_array(arenas, getters.arenas.list[i], used, count, memory))
+    getters_find_arenas(&found, instance, target, memory);
+    for (size_t i = 0; i < found.count; i++)
+        if (try_array(arenas, found.list[i], used, count, memory))
             return true;
     return false;
 }

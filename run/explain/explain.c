@@ -5,7 +5,6 @@
 #include "host/task.h"
 #include "jemalloc/dump.h"
 #include "jemalloc/extents/totals.h"
-#include "jemalloc/reader/birth.h"
 #include "run/faults.h"
 #include "run/interrupt.h"
 #include "run/pause.h"
@@ -14,9 +13,8 @@
 #include <errno.h>
 #include <string.h>
 
-#define LOOK_NS       1000000000u /* from the first measurement to the last, at least */
-#define STEP_NS       100000000u  /* between two of them */
-#define FRESH_NS      (60 * 1000000000ull)
+#define LOOK_NS       1000000000u         /* from the first measurement to the last, at least */
+#define STEP_NS       100000000u          /* between two of them */
 #define PARTS_BYTES   ((uint64_t)4 << 30) /* smaps took 5 ms per GiB of pages of 4 KiB */
 #define SHARED_LEAST  0.8                 /* of the growth of the RSS is a growth of its cgroup */
 #define SMAPS_LIMIT   ((size_t)32 << 20)
@@ -273,12 +271,9 @@ static void read_jemalloc_counts(struct explain *explain)
     struct attachment *attachment = explain->attachment;
     const struct reader_source source = attachment_source(attachment, NULL);
     struct fact_variables variables;
-    struct gauges_memory places;
 
     facts_locate(&variables, source.instance, source.modules, source.target, source.memory);
     facts_read(&variables, source.memory, &explain->prof);
-    gauges_locate(&places, &source);
-    gauges_read(&places, &explain->gauges);
 }
 
 static void keep_largest_class(struct explain_live *live, struct explain_class class)
@@ -409,13 +404,6 @@ static double share_of(const struct explain *explain, uint64_t bytes)
     return part < FREE_LEAST || rss <= 0 ? 0 : part < rss ? part / rss : 1;
 }
 
-static bool has_fresh_gauges(const struct explain *explain)
-{
-    const struct gauges_reading *gauges = &explain->gauges;
-
-    return gauges_known(gauges) && gauges->aged == AGE_KNOWN && gauges->age_ns <= FRESH_NS;
-}
-
 static bool has_live(const struct explain *explain)
 {
     return explain->no_heap.code == FAULT_NONE && explain->no_live.code == FAULT_NONE;
@@ -427,8 +415,7 @@ bool explain_counted(const struct explain *explain)
 
     if (explain->no_heap.code != FAULT_NONE || explain->no_account.code != FAULT_NONE)
         return false;
-    return source == ACCOUNT_RECORDS || source == ACCOUNT_CALL ||
-           (source == ACCOUNT_AGED && has_fresh_gauges(explain));
+    return source != ACCOUNT_NONE;
 }
 
 bool explain_knows(const struct explain *explain, enum account_part part)
@@ -522,15 +509,7 @@ uint64_t explain_whole(const struct explain *explain)
     return jemalloc;
 }
 
-/* Pages that are free now are a reason for a purge; those that were free once are not. */
-static double free_share(const struct explain *explain)
-{
-    return explain->account.source == ACCOUNT_AGED
-               ? 0
-               : share_of(explain, resident_part(explain, ACCOUNT_PAGES));
-}
-
-/* Without new counts, memory without a file that has no objects may be free pages, or anything. */
+/* Without counts, memory without a file that has no objects may be free pages, or anything. */
 static bool is_unclear(const struct explain *explain)
 {
     const struct explain_live *live = &explain->live;
@@ -639,7 +618,7 @@ static void judge_explained(struct explain *explain)
         .counts = explain->prof.build.config_stats != FACT_NO,
         .prof = judge_profiling(&explain->prof),
         .rise = explain->rise.state,
-        .free_pages = free_share(explain),
+        .free_pages = share_of(explain, resident_part(explain, ACCOUNT_PAGES)),
         .slack = share_of(explain, resident_part(explain, ACCOUNT_BETWEEN)),
         .outside = share_of(explain, outside_amount(explain)),
     };
@@ -658,7 +637,7 @@ static void read_circumstances(struct explain *explain)
     if (process_stat(target->proc, target->pid, &explain->stat) != 0)
         explain->stat = target->stat;
     explain->space = target_space_limit(target);
-    explain->age_ns = birth_uptime_limit(target);
+    explain->age_ns = target_age(target);
     group_events_read(target->proc, target_via(target), &explain->events);
     permit_forecast(target, 0, &certain, &explain->refusal);
     if (is_open_to_reads(explain))

@@ -9,7 +9,6 @@
 #include "host/limits.h"
 #include "host/resident.h"
 #include "jemalloc/facts.h"
-#include "jemalloc/reader/gauges.h"
 #include "profile/name_cache.h"
 #include "profile/sites.h"
 #include "run/account.h"
@@ -105,7 +104,6 @@ struct explain {
     struct fault no_heap; /* why jemalloc was not found; FAULT_NONE: it was */
     unsigned heaps;       /* other allocators: 1 << enum heap_kind */
     struct prof_state prof;
-    struct gauges_reading gauges;
     struct fault no_account; /* why nothing is counted, not even in account.why */
     struct account account;
     struct account_sum sum; /* of it; use explain_part */
@@ -136,7 +134,7 @@ fault_code explain_read(struct explain *explain, const struct fault *found, stru
 fault_code explain_read_core(struct explain *explain, const struct core_file *core,
                              const struct fault *found, struct fault *fault);
 
-/* True if jemalloc's part is known as of now, or of a moment ago. */
+/* True if jemalloc's part is known. */
 bool explain_counted(const struct explain *explain);
 /* True if a part is known: what is outside is, if all parts of jemalloc are. */
 bool explain_knows(const struct explain *explain, enum account_part part);

@@ -25,7 +25,7 @@ static void check_plan(struct plan *plan)
 static void look(const struct module *module)
 {
     struct plan plan = {.errno_location = 0};
-    struct getters getters;
+    struct getter_variables arenas;
     struct fault fault;
     const char *why;
     char version[VERSION_TEXT_MAX];
@@ -38,8 +38,8 @@ static void look(const struct module *module)
         expect(memchr(instance.version, 0, sizeof instance.version) != NULL);
         expect(memchr(instance.prefix, 0, sizeof instance.prefix) != NULL);
     }
-    if (getters_find(&getters, &instance, &target, &memory))
-        expect(getters.stats && getters.offset[CTL_MAPPED] > getters.offset[CTL_ALLOCATED]);
+    getters_find_arenas(&arenas, &instance, &target, &memory);
+    expect(arenas.count <= GETTER_VARIABLES);
     stripped_version(&instance, &target, &memory, version, sizeof version);
     if (stripped_forbid(&instance, &plan, &target, &memory, &fault) == FAULT_NONE)
         expect(plan.forbidden.count > 0);

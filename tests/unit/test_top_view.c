@@ -136,28 +136,18 @@ static struct top_page make_page(const struct top_model *model)
                              .next = "jeattach on 4242"};
 }
 
-/* Gauges from memory: their age, or why there are none. */
-static void test_gauges_from_memory(void)
+static void test_no_counts_in_memory(void)
 {
     struct shown *shown = calloc(1, sizeof *shown);
     struct top_model model = make_model(NULL);
-    struct gauges_reading reading = {.state = GAUGES_KNOWN,
-                                     .has_epoch = true,
-                                     .epoch = 17,
-                                     .aged = AGE_KNOWN,
-                                     .age_ns = 3 * SECOND};
     const struct top_page page = make_page(&model);
 
     if (!CHECK(shown))
         return;
     model.reads = true;
-    model.gauges = &reading;
-    lay_out(shown, &page, 80, 24, 0);
-    CHECK(has(shown, "gauges: as of the last write of epoch (epoch 17), 3 s ago\n"));
-    reading.state = GAUGES_NEVER;
     model.has_stats = false;
     lay_out(shown, &page, 80, 24, 0);
-    CHECK(has(shown, "gauges: not known: nothing has asked"));
+    CHECK(has(shown, "the counts are not found in jemalloc's records"));
     CHECK(!strstr(shown->text, "config.stats"));
     free(shown);
 }
@@ -337,7 +327,7 @@ static void test_without_statistics(void)
 
 int main(void)
 {
-    test_gauges_from_memory();
+    test_no_counts_in_memory();
     struct sites sites;
 
     make_sites(&sites);

@@ -5,6 +5,7 @@
 #include "cli/output/usage.h"
 #include "host/parse.h"
 #include "host/task.h"
+#include "run/faults.h"
 
 #include <pthread.h>
 #include <signal.h>
@@ -202,16 +203,16 @@ static void test_pinned_part(void)
     CHECK(sum.bytes[ACCOUNT_OUTSIDE] == 100);
 }
 
-/* A part of two moments is no part; so is what is outside, with one of them missing. */
-static void test_mixed_moments(void)
+/* What is outside is not known with one of the parts missing. */
+static void test_missing_parts(void)
 {
     struct account account = sampled;
     struct account_sum sum;
 
-    account.aged = 1u << CTL_ACTIVE | 1u << CTL_RESIDENT | 1u << CTL_METADATA;
+    account.counted.known = 1u << CTL_ALLOCATED;
     sum = account_sum_up(&account);
     CHECK(!account_is_whole(&account));
-    CHECK(sum.known[ACCOUNT_IN_USE] && !sum.known[ACCOUNT_BETWEEN] && sum.known[ACCOUNT_OWN]);
+    CHECK(sum.known[ACCOUNT_IN_USE] && !sum.known[ACCOUNT_BETWEEN] && !sum.known[ACCOUNT_OWN]);
     CHECK(!sum.known[ACCOUNT_OUTSIDE] && !sum.has_rss && sum.absent == 0);
 }
 
@@ -252,84 +253,35 @@ static void test_metrics(void)
     CHECK(
         strstr(text, "jemalloc_allocated_bytes{pid=\"42\",process=\"a\\\"b\\\\c?d?\"} 180355072"));
     CHECK(strstr(text, "jemalloc_sampling_bytes{") && strstr(text, "jemalloc_absent_bytes{"));
-    CHECK(!strstr(text, "jemalloc_retained_bytes{") && !strstr(text, "jemalloc_gauges_age"));
+    CHECK(!strstr(text, "jemalloc_retained_bytes{"));
 }
 
-/* An account of what jemalloc has counted last. */
-static const char *aged_printed(const struct gauges_reading *reading,
-                                void (*print)(const struct usage *usage, FILE *out))
+static void test_unknown(void)
 {
-    struct account account = {.source = gauges_known(reading) ? ACCOUNT_AGED : ACCOUNT_NONE,
-                              .build = {.text = "5.3.0-0-gabc"},
-                              .reading = *reading,
-                              .has_reading = true,
-                              .process = {.rss = 4096000},
-                              .has_process = true};
+    const struct account none = {.source = ACCOUNT_NONE,
+                                 .why = {.code = FAULT_OBJECTS_UNREADABLE},
+                                 .process = {.rss = 4096000},
+                                 .has_process = true};
+    struct account part = sampled;
 
-    if (gauges_known(reading)) {
-        account.counted.gauges = reading->gauges;
-        account.counted.known = account.aged = ALL & ~(1u << CTL_RETAINED);
-    }
-    return printed(&account, print);
-}
-
-static const char *aged_table(const struct gauges_reading *reading)
-{
-    return aged_printed(reading, usage_print_table);
-}
-
-static void test_aged(void)
-{
-    struct gauges_reading reading = {
-        .state = GAUGES_KNOWN,
-        .gauges = {.allocated = 600, .active = 700, .metadata = 50, .resident = 800},
-        .has_epoch = true,
-        .epoch = 17,
-        .aged = AGE_KNOWN,
-        .age_ns = 3200000000};
-
-    CHECK(strstr(aged_table(&reading),
-                 "  in use               600 B      3.2 s ago  by the program"));
-    CHECK(strstr(aged_table(&reading), "  outside                  ?              ?  outside"));
-    CHECK(strstr(aged_table(&reading), "  RSS               3.91 MiB            now  in memory"));
-    CHECK(strstr(aged_table(&reading), "epoch (epoch 17), 3.2 s ago\n"));
-    CHECK(!strstr(aged_table(&reading), "retained"));
-    CHECK(strstr(aged_printed(&reading, usage_print_metrics), "\njemalloc_gauges_age_seconds{"));
-    CHECK(strstr(aged_printed(&reading, usage_print_metrics), "} 3.2\n"));
-    CHECK(!strstr(aged_printed(&reading, usage_print_metrics), "jemalloc_outside_bytes"));
-    reading.aged = AGE_AT_MOST;
-    CHECK(strstr(aged_table(&reading), "  in use               600 B    < 3.2 s ago  by"));
-    reading.aged = AGE_UNKNOWN;
-    CHECK(strstr(aged_table(&reading), "  in use               600 B              ?  by"));
-    CHECK(strstr(aged_table(&reading), "epoch (epoch 17); its time is unknown\n"));
-    reading.state = GAUGES_COLLECTING;
-    CHECK(strstr(aged_table(&reading), "has begun after it, and has not ended\n"));
-}
-
-static void test_aged_unknown(void)
-{
-    static const enum gauges_state states[] = {GAUGES_NOT_FOUND, GAUGES_UNPROVEN, GAUGES_UNREADABLE,
-                                               GAUGES_NEVER};
-
-    for (size_t i = 0; i < ARRAY_LEN(states); i++) {
-        const struct gauges_reading reading = {.state = states[i]};
-        CHECK(strstr(aged_table(&reading), "  in use                   ?              ?  by"));
-        CHECK(strstr(aged_table(&reading), "  retained                 ?              ?  address"));
-        CHECK(strstr(aged_table(&reading), "\ngauges: "));
-        CHECK(!strstr(aged_table(&reading), "epoch"));
-    }
+    CHECK(strstr(printed(&none, usage_print_table), "  in use                   ?              ?"));
+    CHECK(strstr(printed(&none, usage_print_table), "  retained                 ?              ?"));
+    CHECK(strstr(printed(&none, usage_print_table), "3.91 MiB            now  in memory"));
+    CHECK(strstr(printed(&none, usage_print_table), "\ncounts: not known: "));
+    part.counted.known = 1u << CTL_ALLOCATED;
+    CHECK(strstr(printed(&part, usage_print_table), "\n?: not found in jemalloc's records\n"));
+    CHECK(!strstr(printed(&part, usage_print_metrics), "jemalloc_outside_bytes"));
 }
 
 int main(void)
 {
-    test_aged();
-    test_aged_unknown();
     test_parse();
     test_own();
     test_first_thread_ends();
     test_parts();
     test_pinned_part();
-    test_mixed_moments();
+    test_missing_parts();
+    test_unknown();
     test_table();
     test_metrics();
     return check_result();
