@@ -63,8 +63,8 @@ VERBS = (
     Verb("status", STATE), OFF, ON,
     Verb("mallctl stats.allocated", BUILD + ("epoch=q1", "stats.allocated")), Verb(LIST),
     Verb("stats --call", GAUGES, json=False), *REPORTS,
-    Verb("reset", BUILD + HOOKS + (AUTOMATIC + "extent_hooks", "prof.lg_sample", "prof.reset!",
-                                   "prof.lg_sample"), before=("fill",)),
+    Verb("mallctl prof.reset", BUILD + HOOKS + (AUTOMATIC + "extent_hooks", "prof.reset!"),
+         before=("fill",)),
     Verb("purge", HOOKS + (ALL + "extent_hooks",) + RESIDENT + (ALL + "purge!",) + RESIDENT,
          before=("fill",)),
     Verb("dump --call --force -o", STATE + ("experimental.hooks.prof_dump",) + HOOKS +

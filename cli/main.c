@@ -19,9 +19,9 @@ enum { FILES_NEEDED = 64, FILES_WANTED = 65536 };
 
 /* In the order of the overview. */
 static const struct verb *const verbs[] = {
-    &verb_ps,     &verb_explain, &verb_status, &verb_on,    &verb_off,     &verb_dump,
-    &verb_record, &verb_leak,    &verb_report, &verb_stats, &verb_frag,    &verb_peek,
-    &verb_top,    &verb_watch,   &verb_reset,  &verb_purge, &verb_mallctl,
+    &verb_ps,     &verb_explain, &verb_status, &verb_on,      &verb_off,  &verb_dump,
+    &verb_record, &verb_leak,    &verb_report, &verb_stats,   &verb_frag, &verb_peek,
+    &verb_top,    &verb_watch,   &verb_purge,  &verb_mallctl,
 };
 
 static const struct verb *find_verb(const char *name)

@@ -76,9 +76,6 @@ const struct option_row option_rows[] = {
     {"list", '\0', OPTION_TEXT, AT(report.list), TAKES_FILE, 0, OPTIONS_OF_VERB, "RE",
      "show the source of the functions that match this regular expression, with what each line "
      "allocates"},
-    {"lg-sample", '\0', OPTION_LG_SAMPLE, AT(lg_sample), TAKES_LG_SAMPLE, 0, OPTIONS_OF_VERB, "N",
-     "from now on take a sample every 2^N bytes on average: 0 to 63; 19 is 512 KiB, jemalloc's "
-     "default"},
     {"list", '\0', OPTION_FLAG, AT(list), TAKES_NAMES, 0, OPTIONS_OF_VERB, NULL,
      "list names and their values: those that cost nothing to read; with a PATTERN (* and ?) all "
      "that match: 'opt.*', 'stats.arenas.0.bins.3.*'"},

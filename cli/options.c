@@ -14,7 +14,6 @@
 #include <string.h>
 
 enum { PID_LIMIT = 4 << 20 }; /* PID_MAX_LIMIT, include/linux/threads.h */
-enum { LG_SAMPLE_MAX = 63 };  /* jemalloc clamps to it (prof_reset_ctl) */
 enum { NUMBER_MAX = 1000000, FIRST_KEY = 256 /* getopt_long(3)'s for the first row */ };
 
 /* The table of options in the form that getopt_long(3) expects. */
@@ -166,16 +165,6 @@ static bool parse_parallel(const char *text, int *parallel)
     return *parallel > 0 && *parallel <= OPTIONS_PARALLEL_MAX;
 }
 
-static bool parse_lg_sample(const char *text, int *lg_sample)
-{
-    size_t n = strspn(text, "0123456789");
-
-    if (n == 0 || n > 2 || text[n] != '\0' || atoi(text) > LG_SAMPLE_MAX)
-        return false;
-    *lg_sample = atoi(text);
-    return true;
-}
-
 static bool parse_count(const char *text, unsigned *number)
 {
     size_t n = strspn(text, "0123456789");
@@ -222,11 +211,8 @@ static bool report_wrong_value(enum option_kind kind, const char *text)
         message("'%s' is not a number of processes: must be 1 to %d", clean, OPTIONS_PARALLEL_MAX);
     else if (kind == OPTION_MODE)
         message("'%s' is not a mode: must be octal, 0 to 777, such as 640", clean);
-    else if (kind == OPTION_INSTANCE)
-        message("'%s' is not an instance number: jeattach status lists the instances", clean);
     else
-        message("'%s' is not a logarithm of a sampling period: must be 0 to %d; 19 is 512 KiB",
-                clean, LG_SAMPLE_MAX);
+        message("'%s' is not an instance number: jeattach status lists the instances", clean);
     return false;
 }
 
@@ -239,8 +225,6 @@ static bool parse_value(enum option_kind kind, const char *text, void *at)
         return parse_count(text, at);
     case OPTION_BYTES:
         return parse_bytes(text, at);
-    case OPTION_LG_SAMPLE:
-        return parse_lg_sample(text, at);
     case OPTION_PARALLEL:
         return parse_parallel(text, at);
     case OPTION_MODE:
@@ -341,7 +325,6 @@ static void set_defaults(struct options *options)
         .timeout_ns = 30ull * 1000000000,
         .interval_ns = 2ull * 1000000000,
         .share = 1,
-        .lg_sample = -1,
         .mode = OUTPUT_MODE_UNSET,
         .watch = {.cooldown_ns = 600ull * 1000000000, .max = 3},
     };

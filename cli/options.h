@@ -13,7 +13,6 @@ enum {
     TAKES_OUTPUT = 1 << 0, /* -o */
     TAKES_PATH = 1 << 1,   /* --path */
     TAKES_ALLOW_RESET = 1 << 3,
-    TAKES_LG_SAMPLE = 1 << 4,
     TAKES_STATS = 1 << 5,     /* --full, --prometheus, --threads, --allow-slow */
     TAKES_FORMAT = 1 << 6,    /* how a profile is shown */
     TAKES_NAMES = 1 << 7,     /* jemalloc names after the process, --list */
@@ -79,7 +78,6 @@ struct options {
     const char *core, *program;           /* --core, --exe; NULL: not given */
     const char *names[OPTIONS_NAMES_MAX]; /* TAKES_NAMES: the operands after the process */
     size_t name_count;
-    int lg_sample; /* --lg-sample: 0 to 63; -1: not given */
     bool json, quiet, help, version;
     bool once; /* --once */
     bool force;

@@ -74,7 +74,7 @@ bool verdict_next(const struct prof_state *state, const struct conf *conf, int p
         return false;
     case PROF_DENSE:
     case PROF_SPARSE:
-        snprintf(out, size, "jeattach reset --lg-sample %d %d%s", PROF_LG_DEFAULT, pid,
+        snprintf(out, size, "jeattach mallctl %d prof.reset=%d%s", pid, PROF_LG_DEFAULT,
                  prof_is_active(state) ? "   (drops all samples taken so far)" : "");
         break;
     case PROF_INACTIVE:

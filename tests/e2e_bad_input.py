@@ -58,7 +58,7 @@ PACKAGED = ("/usr/lib/x86_64-linux-gnu/libjemalloc.so.2", "/usr/lib64/libjemallo
 ANY_ALLOCATOR = ("explain", "leak")  # the verbs that serve any process
 WORDS_OF = {"watch": ("--when", "rss>1%", "--max", "1", "-o", "{}"), "mallctl": ("--list",),
             "top": ("--once",), "dump": ("-o", "{}/a.heap"), "record": ("-d", "1s", "-o", "{}/b.heap"),
-            "reset": (), "purge": ()}
+            "purge": ()}
 
 
 def preloadable():

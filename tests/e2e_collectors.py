@@ -31,6 +31,7 @@ class Collectors(lib.TestCase):
             "stream": ["dump", "--call", "--force", "-o", sink, victim.pid],
             "epoch": ["mallctl", victim.pid, "epoch=1"],
             "stats": ["stats", "--call", victim.pid],
+            "reset": ["mallctl", victim.pid, "prof.reset"],
             "on": ["on", "--call", victim.pid],
             "off": ["off", "--call", victim.pid],
         }.get(verb, [verb, victim.pid])

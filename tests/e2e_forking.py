@@ -181,7 +181,7 @@ class OldLibrary(TestCase):
         verbs = (("on", "--call"), ("off", "--call"), ("on", "--call"), ("dump",), ("dump", "--call", "-o", "/dev/null"),
                  ("dump", "-o", "/dev/null"), ("stats", "--call"),
                  ("stats", "--full", "--json"), ("purge",), ("mallctl", "version", "arenas.narenas"),
-                 ("mallctl", "arena.0.dirty_decay_ms=5000"), ("reset",), ("top", "--once"),
+                 ("mallctl", "arena.0.dirty_decay_ms=5000"), ("mallctl", "prof.reset"), ("top", "--once"),
                  ("record", "--call", "-d", "1ms", "-o", "/dev/null"),
                  ("leak", "--call", "-d", "1ms", "--settle", "1ms"))
         for start in (self.forker, self.dash):

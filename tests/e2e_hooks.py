@@ -12,7 +12,7 @@ import lib
 OF_ALL = (("purge",), ("mallctl", "arena.4096.purge"), ("mallctl", "arena.4096.decay"))
 OF_AUTOMATIC = (
     ("dump",), ("dump", "--call", "-o", "-"), ("dump", "--call", "-o", "-", "-f", "folded"),
-    ("reset",), ("mallctl", "prof.reset"), ("mallctl", "thread.prof.active"),
+    ("mallctl", "prof.reset"), ("mallctl", "thread.prof.active"),
     ("mallctl", "thread.prof.name"), ("record", "--call", "-d", "100ms", "-o", "-"),
     ("leak", "--call", "-d", "100ms"),
 )
@@ -141,7 +141,7 @@ class Hooks(lib.TestCase):
         """Without the lock they run, and the output names the arena."""
         for arena in ("own", "zero"):
             pid = self.start(arena, "free")
-            for words in (("purge",), ("dump", "--call", "-o", "-"), ("reset",),
+            for words in (("purge",), ("dump", "--call", "-o", "-"), ("mallctl", "prof.reset"),
                           ("mallctl", "arena.0.decay"),
                           ("mallctl", "arena.4096.purge"), ("stats", "--full", "--json")):
                 with self.subTest(arena=arena, words=words):

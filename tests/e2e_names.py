@@ -1,4 +1,4 @@
-"""mallctl, reset and purge on a healthy process, and on redis-server."""
+"""mallctl and purge on a healthy process, and on redis-server."""
 
 import json
 import os
@@ -226,8 +226,8 @@ class Names(lib.TestCase):
         victim = self.victim()
         for words in (("mallctl", victim.pid), ("on", victim.pid, "--list")):
             self.assert_failed(lib.run_tool(*words), lib.USAGE)
-        for value in ("64", "-1", "x", "", "019", "1e1"):
-            result = lib.run_tool("reset", victim.pid, "--lg-sample", value)
+        for value in ("64", "-1", "x", "1e1"):
+            result = self.mallctl(victim.pid, "prof.reset=" + value)
             self.assert_failed(result, lib.USAGE, "0 to 63")
 
     def test_unknown_names(self):
@@ -259,7 +259,6 @@ class Names(lib.TestCase):
             self.assert_failed(
                 self.mallctl(victim.pid, word), lib.PROFILING_OFF, "opt.prof", "MALLOC_CONF"
             )
-        self.assert_failed(lib.run_tool("reset", victim.pid), lib.PROFILING_OFF, "opt.prof")
         self.assertEqual(self.lines(victim.pid, "prof.active"), ["prof.active = false"])
         self.assert_ran(lib.run_tool("purge", victim.pid))
         self.assert_unharmed(victim)
@@ -283,12 +282,11 @@ class Names(lib.TestCase):
         period, stacks = self.stacks(victim)
         self.assertEqual(period, 1 << 12)
         self.assertGreater(stacks, 0)
-        result = self.assert_ran(lib.run_tool("reset", victim.pid, "--lg-sample", "16"))
-        self.assertIn("dropped", result.text)
-        self.assertIn("prof.lg_sample: 12 -> 16 (a sample every 64 KiB)", result.text)
+        self.assertEqual(self.lines(victim.pid, "prof.reset=16", "prof.lg_sample"),
+                         ["prof.reset: written; it cannot be read back", "prof.lg_sample = 16"])
         self.assertEqual(self.stacks(victim), (1 << 16, 0))
-        told = json.loads(self.assert_ran(lib.run_tool("reset", victim.pid, "--json")).text)
-        self.assertEqual((told["old_lg_sample"], told["new_lg_sample"]), (16, 16))
+        told = self.values(victim.pid, "prof.reset", "prof.lg_sample")
+        self.assertEqual((told["done"], told["values"]), ({"prof.reset": True}, {"prof.lg_sample": 16}))
         self.assert_unharmed(victim)
 
     # ---- purge ----
@@ -361,7 +359,7 @@ class Hooked(lib.TestCase):
         told = lib.read_text(self.log)
         self.assertIn("backtrace\n", told)
         self.assertIn("allocation\n", told)
-        for words in (("dump",), ("dump", "--call", "-o", "-"), ("stats", "--full"), ("reset",),
+        for words in (("dump",), ("dump", "--call", "-o", "-"), ("stats", "--full"), ("mallctl", "prof.reset"),
                       ("purge",), ("on", "--call"), ("leak", "--call", "-d", "100ms"),
                       ("mallctl", "thread.prof.name"), ("mallctl", "prof.gdump=false")):
             self.assert_ran(lib.run_tool(words[0], pid, *words[1:]))
@@ -426,7 +424,7 @@ class OfRedis(lib.TestCase):
             done = redis.commands_done()
             self.assert_ran(lib.run_tool("mallctl", redis.pid, "--list", "*"))
             self.assert_ran(lib.run_tool("mallctl", redis.pid, "prof.active=true", "stats.active"))
-            self.assert_ran(lib.run_tool("reset", redis.pid, "--lg-sample", "15"))
+            self.assert_ran(lib.run_tool("mallctl", redis.pid, "prof.reset=15"))
             self.assert_ran(lib.run_tool("purge", redis.pid))
             self.assertGreater(redis.commands_done(), done)
         self.assertEqual(lib.text_hashes(redis.pid), text)

@@ -46,7 +46,7 @@ class Occupied(lib.TestCase):
     def verbs(self, victim):
         sink = os.path.join(victim.directory, "stream")
         return (["stats", "--call"], ["on", "--call"], ["mallctl", "version"], ["dump"],
-                ["dump", "--call", "--force", "-o", sink], ["purge"], ["reset"], ["off", "--call"])
+                ["dump", "--call", "--force", "-o", sink], ["purge"], ["mallctl", "prof.reset"], ["off", "--call"])
 
     def test_every_verb(self):
         """The stack of the first thread has enough space for a call."""

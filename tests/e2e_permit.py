@@ -134,7 +134,7 @@ class Permit(lib.TestCase):
             result = self.tool("dump", way, victim.pid, "-o", "-", before=before)
             self.assert_profile(self.assert_ran(result).out)
         self.assert_dumps(victim, before)
-        for verb in (("stats", "--call"), ("purge",), ("mallctl", "version"), ("reset",),
+        for verb in (("stats", "--call"), ("purge",), ("mallctl", "version"), ("mallctl", "prof.reset"),
                      ("off", "--call")):
             self.assert_ran(self.tool(verb[0], victim.pid, *verb[1:], before=before))
         status = self.assert_ran(self.tool("status", victim.pid, before=before))

@@ -175,7 +175,7 @@ class EveryVerb(TestCase):
         yield from (("--help",), ("help", "on"), ("--version",), ("dump", "--help"))
         yield from ((verb, *words, pid) for words in ((), ("--json",))
                     for verb in ("status", "on", "off", "dump", "stats", "purge"))
-        yield from (("ps",), ("ps", "--json"), ("reset", pid, "--json"), ("on", "--call", pid))
+        yield from (("ps",), ("ps", "--json"), ("mallctl", pid, "prof.reset", "--json"), ("on", "--call", pid))
         yield from (("mallctl", pid, "version"), ("mallctl", "--json", pid, "version"))
         yield from (("mallctl", pid, "--list"), ("mallctl", "--json", pid, "--list"))
         yield from (("dump", "-o", "-", pid), ("dump", "-f", "text", pid))

@@ -20,8 +20,8 @@ STATES = (
     ("prof:true,background_thread:true", "active", "jeattach dump %(pid)d"),
     ("prof:true,prof_thread_active_init:false", "old_threads",
      "jeattach on --repair %(pid)d"),
-    (DENSE, "dense", "jeattach reset --lg-sample 19 %(pid)d"),
-    (SPARSE, "sparse", "jeattach reset --lg-sample 19 %(pid)d   (drops"),
+    (DENSE, "dense", "jeattach mallctl %(pid)d prof.reset=19"),
+    (SPARSE, "sparse", "jeattach mallctl %(pid)d prof.reset=19   (drops"),
 )
 # strerror's texts for the codes of mallctl: they are not used to describe a state.
 STRERROR = ("no such file", "bad address", "invalid argument", "operation not permitted", "errno",

@@ -27,7 +27,7 @@ class Stopper(lib.TestCase):
     def verbs(self, victim):
         sink = os.path.join(victim.directory, "stream")
         return (["stats", "--call"], ["on", "--call"], ["dump"], ["mallctl", "epoch=1"], ["purge"],
-                ["dump", "--call", "--force", "-o", sink], ["reset"], ["off", "--call"])
+                ["dump", "--call", "--force", "-o", sink], ["mallctl", "prof.reset"], ["off", "--call"])
 
     def calls(self, mode):
         victim = self.stopper(mode)

@@ -63,7 +63,7 @@ class Valgrind(lib.TestCase):
             self.on_each("stats", *form)
 
     def test_reset(self):
-        self.on_each("reset")
+        self.on_each("mallctl", "prof.reset", "-p")
 
     def test_purge(self):
         self.on_each("purge")

@@ -104,7 +104,7 @@ class Series:
             "report": ["stats", "--full", "--json"],
             "frag": ["frag", "--call"],
             "mallctl": ["mallctl"],
-            "reset": ["reset", "--lg-sample", "12"],
+            "reset": ["mallctl"],
             "purge": ["purge"],
             "top": ["top", "--call", "--once"],
             "record": ["record", "--call", "-d", "1ms", "-o", "/dev/null"],
@@ -114,6 +114,7 @@ class Series:
             "several": ["on", "--call"],
         }[self.verb]
         words += [pid] + MALLCTL_NAMES * (self.verb == "mallctl")
+        words += ["prof.reset=12"] * (self.verb == "reset")
         return words + ([self.other.pid] if self.other else [])
 
     def died(self, result):

@@ -42,7 +42,6 @@ extern const struct verb verb_ps;
 extern const struct verb verb_purge;
 extern const struct verb verb_record;
 extern const struct verb verb_report;
-extern const struct verb verb_reset;
 extern const struct verb verb_stats;
 extern const struct verb verb_status;
 extern const struct verb verb_top;

@@ -68,7 +68,7 @@ _jeattach_files()
 _jeattach()
 {
     local cur=${COMP_WORDS[COMP_CWORD]} option='' verb='' before='' pids=() i
-    local verbs='ps explain status on off dump record leak watch report stats frag peek top reset purge mallctl'
+    local verbs='ps explain status on off dump record leak watch report stats frag peek top purge mallctl'
     local looks='--format --focus --ignore --hide --show --by-thread --allocator --no-fold --full-names --depth --lines --invert --value --unit'
     looks+=' --rows --no-inlines --debuginfod --output --force --mode'
     local looks_live='--focus --ignore --hide --show --allocator --no-fold --full-names --depth --rows --no-inlines --debuginfod'
@@ -106,7 +106,6 @@ _jeattach()
         report) options+=" --base --between --stats --root --perf-map --sort --list $looks" ;;
         status) options+=' --core --exe --root' ;;
         on) options+=' --repair --allow-reset' ;;
-        reset) options+=' --lg-sample' ;;
         mallctl) options+=' --list' ;;
         top) options+=" --interval --count --once --share --sort $looks_live" ;;
         watch) options+=' --when --output --mode --max --cooldown --keep --once --on' ;;
@@ -116,7 +115,7 @@ _jeattach()
         on | off | dump | record | leak | stats | status | watch | top) options+=' --call --no-call' ;;
     esac
     case $verb in
-        on | dump | record | leak | watch | top | stats | reset | purge | mallctl) options+=' --force-hooks' ;;
+        on | dump | record | leak | watch | top | stats | purge | mallctl) options+=' --force-hooks' ;;
     esac
 
     # readline splits --option=value into three words.
@@ -129,7 +128,7 @@ _jeattach()
     for ((i = 2; i < ${#COMP_WORDS[@]}; i++)); do
         [ "$i" -eq "$COMP_CWORD" ] && continue
         case ${COMP_WORDS[i - 1]} in
-            -o | --output | --path | --timeout | --thread | --instance | --lg-sample | --mode | --rows | -d | --duration | --every | --every-bytes | --step | --interval | --share | \
+            -o | --output | --path | --timeout | --thread | --instance | --mode | --rows | -d | --duration | --every | --every-bytes | --step | --interval | --share | \
                 --count | --keep | --settle | -n | --name | --container | --cgroup | --parallel) continue ;;
             --when | --max | --cooldown) continue ;;
         esac
@@ -172,10 +171,6 @@ _jeattach()
             _jeattach_words '600 640 644 660' "$cur"
             return
             ;;
-        --lg-sample)
-            _jeattach_words '12 14 16 19 21' "$cur"
-            return
-            ;;
         --base | --between | --core | --exe | --root | --perf-map)
             _jeattach_files "$cur"
             return
@@ -213,7 +208,7 @@ _jeattach()
     if [[ $cur == -* ]]; then
         _jeattach_words "$options" "$cur"
     elif [ "$verb" = mallctl ] && [ ${#pids[@]} -gt 0 ]; then
-        _jeattach_words 'version epoch opt. config. prof.active prof.gdump prof.lg_sample prof.prefix=
+        _jeattach_words 'version epoch opt. config. prof.active prof.gdump prof.reset= prof.lg_sample prof.prefix=
             prof.thread_active_init stats.allocated stats.active stats.metadata stats.resident
             stats.mapped stats.retained arenas.narenas arena.0. arena.4096.purge arena.4096.decay' "$cur"
     elif [ "$verb" = report ]; then

@@ -1,6 +1,6 @@
 # fish completion for jeattach(1)
 
-set -g __jeattach_verbs ps explain status on off dump record leak watch report stats frag peek top reset purge mallctl help
+set -g __jeattach_verbs ps explain status on off dump record leak watch report stats frag peek top purge mallctl help
 
 # True if the verb is one of the arguments. Options may stand before it; without a verb it is ps.
 function __jeattach_verb
@@ -50,11 +50,11 @@ function __jeattach_threads
     end
 end
 
-set -l verbs ps explain status on off dump record leak watch report stats frag peek top reset purge mallctl
-set -l processes explain status on off dump record leak watch stats frag peek top reset purge mallctl
-set -l several explain status on off dump record leak stats frag peek reset purge mallctl
+set -l verbs ps explain status on off dump record leak watch report stats frag peek top purge mallctl
+set -l processes explain status on off dump record leak watch stats frag peek top purge mallctl
+set -l several explain status on off dump record leak stats frag peek purge mallctl
 set -l calls on off dump record leak watch frag top
-set -l hooks on dump record leak watch stats frag top reset purge mallctl
+set -l hooks on dump record leak watch stats frag top purge mallctl
 set -l sites dump record leak report top
 set -l looks dump record leak report
 set -l cores explain status dump stats peek
@@ -76,7 +76,6 @@ complete -c jeattach -n __jeattach_no_verb -a frag -d 'show which stacks keep fr
 complete -c jeattach -n __jeattach_no_verb -a peek -d 'show what the objects in the heap are, by a sample'
 complete -c jeattach -n __jeattach_no_verb -a top -d 'show memory and the largest allocation sites, live'
 complete -c jeattach -n __jeattach_no_verb -a watch -d 'write a profile at a size, near a memory limit, or under pressure'
-complete -c jeattach -n __jeattach_no_verb -a reset -d 'drop all samples, optionally change the sampling period'
 complete -c jeattach -n __jeattach_no_verb -a purge -d 'return unused memory from jemalloc to the kernel'
 complete -c jeattach -n __jeattach_no_verb -a mallctl -d 'read or write any setting or counter of jemalloc, by its name'
 complete -c jeattach -n __jeattach_no_verb -a help -d 'show help, of a verb if one is given'
@@ -85,7 +84,7 @@ complete -c jeattach -n "__jeattach_verb help" -a "$verbs"
 # ---- operands ----
 complete -c jeattach -n "__jeattach_verb $processes" -a '(__jeattach_processes)'
 complete -c jeattach -n '__jeattach_verb report' -F
-complete -c jeattach -n '__jeattach_verb mallctl' -a 'version epoch opt. config. prof.active prof.gdump prof.lg_sample prof.prefix= prof.thread_active_init stats.allocated stats.active stats.metadata stats.resident stats.mapped stats.retained arenas.narenas arena.0. arena.4096.purge arena.4096.decay'
+complete -c jeattach -n '__jeattach_verb mallctl' -a 'version epoch opt. config. prof.active prof.gdump prof.reset= prof.lg_sample prof.prefix= prof.thread_active_init stats.allocated stats.active stats.metadata stats.resident stats.mapped stats.retained arenas.narenas arena.0. arena.4096.purge arena.4096.decay'
 
 # ---- options of every verb ----
 complete -c jeattach -n "__jeattach_verb $verbs" -l json -d 'print the result as one JSON object'
@@ -156,7 +155,6 @@ complete -c jeattach -n '__jeattach_verb leak' -l settle -x -a '10s 30s 5m' -d '
 complete -c jeattach -n '__jeattach_verb leak' -l reset -d 'call prof.reset first, which drops all samples taken so far'
 complete -c jeattach -n '__jeattach_verb on' -l repair -d 'switch on the threads in which thread.prof.active is false'
 complete -c jeattach -n '__jeattach_verb on' -l allow-reset -d 'allow a call of prof.reset, if jemalloc 5.2 needs it'
-complete -c jeattach -n '__jeattach_verb reset' -l lg-sample -x -a '12 14 16 19 21' -d 'take a sample every 2^N bytes on average'
 complete -c jeattach -n '__jeattach_verb mallctl' -l list -d 'list names and their values'
 complete -c jeattach -n '__jeattach_verb stats' -l threads -d 'show each thread'
 complete -c jeattach -n '__jeattach_verb stats' -l full -d "print jemalloc's own report as text"

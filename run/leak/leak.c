@@ -60,12 +60,10 @@ static fault_code read_counts(struct attachment *attachment, struct leak_end *en
 static fault_code first_held(struct attachment *attachment, void *ctx, struct fault *fault)
 {
     struct leak *leak = ctx;
-    struct reset_result result;
     fault_code rc = FAULT_NONE;
 
     if (leak->dropped.known)
-        rc = reset_run(&attachment->injection, &attachment->instance, -1, &attachment->hooks,
-                       &result, fault);
+        rc = reset_run(&attachment->injection, &attachment->instance, &attachment->hooks, fault);
     if (rc == FAULT_NONE)
         rc = sampling_begin(attachment, &leak->sampling, fault);
     return rc == FAULT_NONE ? read_counts(attachment, &leak->before, fault) : rc;

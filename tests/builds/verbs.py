@@ -343,7 +343,7 @@ class Verbs:
             self.not_enabled("record", *words)
             return
         self.ensure(False)
-        self.run("reset", "-q")
+        self.run("mallctl", "prof.reset", "-q")
         self.subject.ask("clear")
         result = self.subject.beside(lambda: self.run("record", *words), self.allocate_once)
         equal(self.own_active(), False, "prof.active after record")
@@ -408,17 +408,17 @@ class Verbs:
         path = self.run("watch", *words).text.rstrip("\n")
         self.compare_profile(self.taken(path))
 
-    # ---- reset, purge, mallctl ----
+    # ---- purge, mallctl ----
 
     def check_reset(self):
         if not self.enabled:
-            self.not_enabled("reset")
+            self.not_enabled("mallctl", "prof.reset")
             return
         self.arm()
-        told = self.json("reset", "--lg-sample", "13")
-        equal((told["old_lg_sample"], told["new_lg_sample"]), (12, 13), "periods")
+        told = self.json("mallctl", "prof.reset=13", "prof.lg_sample")
+        equal((told["done"], told["values"]), ({"prof.reset": True}, {"prof.lg_sample": 13}), "told")
         equal(self.subject.own()["prof"]["lg_sample"], 13, "prof.lg_sample")
-        self.run("reset", "--lg-sample", processes.LG_SAMPLE)
+        self.run("mallctl", "prof.reset=%s" % processes.LG_SAMPLE)
         equal(processes.stacks_of(self.subject.own_profile())[0], {}, "samples after reset")
 
     def check_purge(self):

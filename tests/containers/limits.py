@@ -38,7 +38,7 @@ CALLS = {
     "full": ("stats", "--full"),
     "frag": ("frag", "--call"),
     "mallctl": ("mallctl", "PID", "opt.prof", "arena.0.decay", "stats.resident", "version"),
-    "reset": ("reset", "--lg-sample", "12"),
+    "reset": ("mallctl", "PID", "prof.reset=12"),
     "purge": ("purge",),
     "top": ("top", "--call", "--once"),
     "record": ("record", "--call", "-d", "1ms", "-o", "/dev/null"),

@@ -140,10 +140,9 @@ class Releases(lib.TestCase):
     # ---- with profiling ----
 
     def check_reset(self, pid, lg_sample):
-        told = self.told("reset", pid, "--lg-sample", 13)
-        self.assertEqual((told["old_lg_sample"], told["new_lg_sample"]), (lg_sample, 13))
+        self.assertEqual(self.told("mallctl", pid, "prof.reset=13")["done"], {"prof.reset": True})
         self.assertEqual(self.value(pid, "prof.lg_sample"), 13)
-        self.assert_ran(self.tool("reset", pid, "--lg-sample", lg_sample))
+        self.assert_ran(self.tool("mallctl", pid, "prof.reset=%d" % lg_sample))
 
     def check_active(self, release, pid):
         before = self.value(pid, "prof.active")
@@ -186,7 +185,7 @@ class Releases(lib.TestCase):
     # ---- without ----
 
     def check_no_profiling(self, release, pid):
-        for words in (("reset",), ("dump",), ("dump", "--call", "-o", "-"), ("mallctl", "prof.active=true"),
+        for words in (("dump",), ("dump", "--call", "-o", "-"), ("mallctl", "prof.active=true"),
                       ("mallctl", "prof.active=false"), ("mallctl", "prof.reset"),
                       ("mallctl", "prof.gdump=false")):
             result = self.tool(words[0], pid, *words[1:])

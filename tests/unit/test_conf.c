@@ -140,9 +140,9 @@ static void test_next_steps(void)
     state.prof_active = FACT_NO;
     CHECK(strcmp(next(&state, NULL), "jeattach on 42") == 0);
     state.lg_sample = 0;
-    CHECK(strcmp(next(&state, NULL), "jeattach reset --lg-sample 19 42") == 0);
+    CHECK(strcmp(next(&state, NULL), "jeattach mallctl 42 prof.reset=19") == 0);
     state.prof_active = FACT_YES;
-    CHECK(starts_with(next(&state, NULL), "jeattach reset --lg-sample 19 42   (drops"));
+    CHECK(starts_with(next(&state, NULL), "jeattach mallctl 42 prof.reset=19   (drops"));
     state.build.opt_prof = FACT_NO;
     CHECK(starts_with(next(&state, NULL),
                       "start it with JE_MALLOC_CONF=prof:true,prof_active:false;"));

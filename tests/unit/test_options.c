@@ -441,22 +441,6 @@ static void test_names(void)
     CHECK(!parse(&options, 0, "1 a") && !parse(&options, 0, "1 --list"));
 }
 
-static void test_lg_sample(void)
-{
-    static const char *const wrong[] = {"64", "-1", "x", "1x", "100", "0x1", "1e1", "+1"};
-    struct options options;
-
-    CHECK(parse(&options, TAKES_LG_SAMPLE, "42") && options.lg_sample == -1);
-    CHECK(parse(&options, TAKES_LG_SAMPLE, "42 --lg-sample 0") && options.lg_sample == 0);
-    CHECK(parse(&options, TAKES_LG_SAMPLE, "--lg-sample=63 42") && options.lg_sample == 63);
-    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
-        char words[64];
-        snprintf(words, sizeof words, "42 --lg-sample=%s", wrong[i]);
-        CHECK(!parse(&options, TAKES_LG_SAMPLE, words) && strstr(said, "0 to 63"));
-    }
-    CHECK(!parse(&options, 0, "42 --lg-sample 19") && strstr(said, "no option --lg-sample"));
-}
-
 static void test_rules(void)
 {
     static const unsigned takes = TAKES_RULES | TAKES_OUTPUT | TAKES_ONE;
@@ -511,6 +495,5 @@ int main(void)
     test_unknown_named();
     test_help();
     test_names();
-    test_lg_sample();
     return check_result();
 }

@@ -51,7 +51,7 @@ static void test_edits(void)
 static const char *suggested(const char *wrong, const char *prefix)
 {
     static const char *const words[] = {"ps",   "status", "on",    "off",   "dump", "record",
-                                        "leak", "report", "stats", "reset", "top",  "stats"};
+                                        "leak", "report", "stats", "purge", "top",  "stats"};
     static char text[128];
     struct suggestion suggestion;
 
@@ -76,7 +76,7 @@ static void test_suggestions(void)
         {"of", "on or off"},
         {"recod", "record"},
         {"laek", "leak"},
-        {"resett", "reset"},
+        {"purgee", "purge"},
         {"", ""},
         {"x", ""},
         {"o", ""},

@@ -103,7 +103,7 @@ static const char *const limited[][VERB_WORDS] = {
     {"stats", "--full", "--json"},
     {"stats", "--full"},
     {"frag"},
-    {"reset", "--lg-sample", "12"},
+    {"mallctl", "prof.reset=12", "-p"},
     {"purge"},
     {"top", "--call", "--once"},
     {"record", "--call", "-d", "1ms", "-o", "/dev/null"},

@@ -67,7 +67,7 @@ static void all_verbs(const char *pid)
         return;
     SAYS("arena.0.dirty_decay_ms = ", "mallctl", pid, "arena.0.dirty_decay_ms=5000");
     SAYS("prof.active: true -> false", "off", pid);
-    SAYS("prof.reset", "reset", pid);
+    SAYS("prof.reset", "mallctl", pid, "prof.reset");
     SAYS("resident: ", "purge", pid);
 }
 
