@@ -39,7 +39,6 @@ struct search {
     unsigned skipped;
     unsigned quiet;     /* rounds without a stop since the last one */
     unsigned loaded_at; /* number of stops and skips when the threads were last read */
-    bool own_stack;     /* the call must run there, also if the address space is not locked */
     struct occupied occupied;
     bool idle;       /* no thread could be stopped in the last round */
     bool stopped;    /* one was */
@@ -248,7 +247,7 @@ static enum attempt try_round(struct search *search, bool all, struct fault *fau
 static void choose_stack(struct search *search)
 {
     struct injection *injection = search->injection;
-    bool own_stack = injection->in_place || search->own_stack;
+    bool own_stack = injection->in_place;
 
     for (size_t i = 0; own_stack != injection->own_stack && i < STOPS_THREADS; i++)
         injection->stops->records[i].stops_there = 0;
@@ -433,7 +432,6 @@ fault_code acquire_thread(struct injection *injection, struct fault *fault)
                             .begun = begun,
                             .longest = longest ? longest : UINT64_MAX,
                             .loaded_at = injection->summary.attempts,
-                            .own_stack = injection->own_stack,
                             .seed = (unsigned)begun};
     struct fault own;
     fault_code rc;

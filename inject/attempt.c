@@ -111,18 +111,15 @@ static size_t stack_needed(const struct injection *injection)
 }
 
 /*
- * True if the thread may serve the collector: a call might wait for a lock
- * whose owner the collector has stopped, while the collector waits for this
- * thread.
+ * True if the thread may have stopped the others for the C library, or be stopped for it: a call
+ * might wait for a lock whose owner is stopped, while that waits for this thread.
  */
-static bool serves_collector(struct injection *injection)
+static bool blocks_synccall(struct injection *injection)
 {
-    const struct injection_env *env = &injection->env;
     uint64_t mask;
 
-    return injection->open && (!session_get_sigmask(&injection->session, &mask) ||
-                               collector_uses(&env->plan->collector, env->target, env->memory,
-                                              injection->session.tid, injection->open, mask));
+    return injection->open &&
+           (!session_get_sigmask(&injection->session, &mask) || mask & injection->open);
 }
 
 /*
@@ -190,9 +187,9 @@ static enum proof judge_surroundings(struct injection *injection, const struct e
     const struct injection_env *env = &injection->env;
 
     if (injection->own_stack && (!evidence->whole || evidence->below < own_stack_needed(injection)))
-        return injection->in_place ? PROOF_OCCUPIED : PROOF_PARTIAL;
-    if (serves_collector(injection))
-        return PROOF_COLLECTOR;
+        return PROOF_OCCUPIED;
+    if (blocks_synccall(injection))
+        return PROOF_SYNCCALL;
     if (!rseq_look(&env->plan->rseq, &injection->session, env->memory, &injection->original,
                    &injection->rseq_abort))
         return PROOF_RSEQ;
@@ -367,8 +364,7 @@ static enum attempt try_thread(struct injection *injection, const struct thread 
     fault_code rc;
 
     injection->judged = false;
-    /* A known collector stops its threads in the same way: see inject/collectors.h. */
-    if (!injection->looks && !env->plan->collector.name &&
+    if (!injection->looks &&
         stoppers_refuse(env, &injection->stops->watched_at, fault) != FAULT_NONE)
         return ATTEMPT_FAULT;
     if (!priority_raise(&injection->priority, thread->tid)) /* those like it get the CPU first */

@@ -14,18 +14,6 @@ enum { ENDING_NS = 2000000000 }; /* least time for the ending, if the call used 
 
 /* ---- the start ---- */
 
-/* Where a collector may stop the world, makes the call look to it like a signal handler. */
-static fault_code heed_collector(struct injection *injection, struct fault *fault)
-{
-    const struct collector *collector = &injection->env.plan->collector;
-
-    injection->own_stack = collector->name != NULL;
-    if (!collector_signals(collector, injection->env.memory, &injection->open))
-        return fault_set(fault, FAULT_UNSUPPORTED, 0, "begin",
-                         "the signals of its garbage collector (%s) are unknown", collector->name);
-    return FAULT_NONE;
-}
-
 static fault_code prepare_injection(struct injection *injection, const struct injection_env *env,
                                     struct fault *fault)
 {
@@ -37,7 +25,8 @@ static fault_code prepare_injection(struct injection *injection, const struct in
     injection->data = calloc(1, SCRATCH_DATA);
     if (!injection->data)
         return fault_set(fault, FAULT_INTERNAL, ENOMEM, "begin", "%d bytes", SCRATCH_DATA);
-    return heed_collector(injection, fault);
+    injection->open = env->plan->musl ? 1ull << (MUSL_SYNCCALL - 1) : 0;
+    return FAULT_NONE;
 }
 
 static fault_code stop_thread(struct injection *injection, const struct injection_env *env,
@@ -46,8 +35,6 @@ static fault_code stop_thread(struct injection *injection, const struct injectio
     fault_code rc = prepare_injection(injection, env, fault);
 
     injection->looks = looks;
-    if (looks)
-        injection->own_stack = false;
     if (rc == FAULT_NONE)
         rc = acquire_thread(injection, fault);
     if (rc != FAULT_NONE)

@@ -30,14 +30,14 @@
  *   base + 0x5000   text that a called function hands to a gathering callback
  *   ...
  *   stack, downwards from the end; not used if the call runs on the thread's own
- *   stack (inject/collectors.h)
+ *   stack
  *
  * While another thread keeps the address space locked (inject/occupied.h), nothing is
  * mapped: the header, the records and the arguments lie between the thread's red zone
  * and the frames, and there is no code page.
  *
  * A call needs up to 18 KiB of stack, and 32 KiB more if a process has thousands
- * of arenas; the kernel's frame for a collector's signal needs up to 11 KiB.
+ * of arenas; the kernel's frame for musl's signal needs up to 11 KiB.
  */
 enum {
     SCRATCH_CODE = 4096,
@@ -135,7 +135,8 @@ struct injection {
     bool eintr_by_stop;
     bool restart_block_used; /* one of our calls overwrote the thread's restart block */
     uint64_t mask;
-    uint64_t open; /* signals of a collector that may arrive during the call */
+    uint64_t
+        open; /* signals that may arrive during the call: that by which musl stops all threads */
     /*
      * The call runs on the thread's own stack, below the frames: only in a thread whose frames can
      * be followed to its start.

@@ -175,7 +175,7 @@ static remote_addr stack_end(const struct injection *injection)
 }
 
 /*
- * A collector's signals are unblocked while the function runs, and at no other
+ * The signal by which musl stops all threads is unblocked while the function runs, and at no other
  * time: the tool's own system calls could not be told apart from those of a
  * handler. They are unblocked before the registers are set: a thread that
  * continues without the tool must not be left in the call with them blocked.

@@ -544,6 +544,17 @@ static fault_code plan_static(struct plan *plan, const struct modules *modules,
     return FAULT_NONE;
 }
 
+/* musl is loader and C library in one: Alpine names it as the former, Debian as the latter. */
+static bool has_musl(const struct modules *modules)
+{
+    for (size_t i = 0; i < modules->count; i++) {
+        const char *name = module_name(&modules->list[i]);
+        if (strncmp(name, "ld-musl-", 8) == 0 || strcmp(name, "libc.so") == 0)
+            return true;
+    }
+    return false;
+}
+
 fault_code plan_make(struct plan *plan, const struct modules *modules, const struct target *target,
                      struct memory *memory, struct fault *fault)
 {
@@ -563,7 +574,8 @@ fault_code plan_make(struct plan *plan, const struct modules *modules, const str
                        "no %s instruction sequence found in its C library",
                        plan->gadgets.sigreturn ? "system call" : "sigreturn");
     if (rc == FAULT_NONE)
-        rc = collectors_find(plan, modules, target, memory, fault);
+        rc = collectors_refuse(modules, target, memory, fault);
+    plan->musl = has_musl(modules);
     if (rc == FAULT_NONE)
         rseq_plan_make(&plan->rseq, modules, target, memory);
     else

@@ -29,7 +29,7 @@ struct plan {
     size_t restorer_count;
     struct eh_frames frames; /* of a static program without .eh_frame_hdr; otherwise empty */
     struct rseq_plan rseq;
-    struct collector collector;
+    bool musl; /* the C library is musl, which stops all threads by a signal: MUSL_SYNCCALL */
     struct interposed interposed;
     struct code_ranges forbidden;      /* a thread whose stack leads into these is not used */
     const char *avoid[PLAN_AVOID_MAX]; /* names of threads that are never used; static texts */
@@ -40,7 +40,7 @@ struct plan {
  * Finds the gadgets and forbids the dynamic loader, the unwinders, and the
  * functions for fork, threads and dlopen of the C library and of every other
  * module. FAULT_UNSUPPORTED if the target has no usable gadget, or has a
- * garbage collector that a call could hang (inject/collectors.h). plan_free
+ * garbage collector that stops its threads (inject/collectors.h). plan_free
  * releases the plan.
  */
 fault_code plan_make(struct plan *plan, const struct modules *modules, const struct target *target,

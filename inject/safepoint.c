@@ -339,12 +339,11 @@ const char *proof_text(enum proof proof)
         [PROOF_UNREADABLE] = "had an unreadable stack",
         [PROOF_UNWIND] = "could not be unwound",
         [PROOF_EXHAUSTED] = "has call frame information that takes too long to follow",
-        [PROOF_COLLECTOR] = "was working for the garbage collector",
+        [PROOF_SYNCCALL] = "blocked the signal by which its C library stops all threads",
         [PROOF_ENDING] = "was ending",
         [PROOF_MAYBE_ENDING] = "may be ending, which only its frames show",
         [PROOF_RSEQ] = "may be in a restartable sequence, which kernels before 5.13 do not show",
         [PROOF_NO_STATUS] = "has a status in /proc that could not be read",
-        [PROOF_PARTIAL] = "may be on the stack of a coroutine, within its own",
         [PROOF_OCCUPIED] = "would wait for the address space, which another thread keeps locked",
         [PROOF_STRICT] = "is under strict seccomp, which would kill it at any injected system call",
         [PROOF_SHADOW_STACK] =

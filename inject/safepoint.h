@@ -25,13 +25,12 @@ enum proof {
     PROOF_UNREADABLE,    /* its stack could not be read */
     PROOF_UNWIND,        /* its frames could not be followed to the outermost one */
     PROOF_EXHAUSTED,     /* following its frames took too much work */
-    PROOF_COLLECTOR,     /* it may have stopped the others for a garbage collector */
+    PROOF_SYNCCALL,      /* it may have stopped the others for its C library, musl */
     PROOF_ENDING,        /* its function has returned, and the C library is ending it */
     PROOF_MAYBE_ENDING,  /* only unwinding can determine whether it is ending */
     PROOF_RSEQ,          /* it may be in a restartable sequence, which only the kernel knows */
     PROOF_SYSCALL,       /* it sleeps in a system call that does not only wait: not stopped */
     PROOF_NO_STATUS,     /* its restrictions by the kernel could not be read */
-    PROOF_PARTIAL,       /* its frames do not lead to its start: it may be a coroutine */
     PROOF_OCCUPIED,      /* the call would wait for the lock of the address space */
     /* inject/bounds.h */
     PROOF_STRICT,       /* strict seccomp */

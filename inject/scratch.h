@@ -13,8 +13,8 @@
 fault_code scratch_map(struct injection *injection, struct fault *fault);
 
 /*
- * Returns the signals that are blocked during the call; a collector's are
- * unblocked while a called function runs.
+ * Returns the signals that are blocked during the call; musl's own
+ * is unblocked while a called function runs.
  */
 uint64_t scratch_call_mask(void);
 

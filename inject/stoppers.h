@@ -1,5 +1,5 @@
 /*
- * Programs that stop their own threads by signals and are no known garbage collector
+ * Programs that stop their own threads by signals and have no known garbage collector
  * (inject/collectors.h): crash reporters, thread dumpers, small runtimes.
  *
  * Such a program has a handler for a signal that is meant for threads, and stopped threads wait in

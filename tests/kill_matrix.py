@@ -9,7 +9,7 @@ same signal masks, mappings, file descriptors, threads and text. Exit code 1 on 
 
   kill_matrix.py [--verb VERB]... [--mode MODE]... [--long] [--every N [--first K]] [--ms MS]
                  [--filter kill|errno] [--stale] [--occupy MS] [--refuse exec|all]
-                 [--jemalloc VERSION] [--program NAME]
+                 [--jemalloc VERSION]
 """
 
 import argparse
@@ -260,7 +260,7 @@ class Series:
         return lib.tracer_of_thread(self.victim.pid, tid) != 0
 
     def compare_mappings(self, where):
-        if self.victim.mode in ("malloc", "collect"):
+        if self.victim.mode == "malloc":
             self.compare_code(where)
             return  # its mappings change by themselves
         now = lib.covered(lib.mappings(self.victim.pid))
@@ -329,18 +329,13 @@ class Series:
         if self.text_changed:
             self.fault("at the end", "%d text mappings changed" % self.text_changed)
 
-    def usual_masks(self):
-        """A collector changes them all the time: one look may see a signal that is pending."""
-        looks = [lib.signal_masks(self.victim.pid) for _ in range(100)]
-        return max(looks, key=looks.count)
-
     def run(self):
         self.victim.wait_rounds(2)
         if self.verb in ("top", "repair"):
             self.second_use("at the start")
         if self.verb == "repair":
             self.switch_thread_off("at the start")  # makes the thread's data
-        self.start = lib.snapshot(self.victim.pid)._replace(masks=self.usual_masks())
+        self.start = lib.snapshot(self.victim.pid)
         self.maps = self.start.maps
         if self.deaths_of("JEATTACH_DIE_AT") and self.deaths_of("JEATTACH_DIE_AFTER"):
             self.final_uses()
@@ -397,7 +392,7 @@ def run_series(verb, mode, options, arguments, library):
             os.mkdir(own)
             off = ["--off", os.path.join(directory, "stream.off")] if verb == "repair" else []
             victims.append(lib.Victim(mode, own, ms=options.ms, arguments=arguments + off,
-                                      library=library, program=options.program or "victim"))
+                                      library=library))
         series = Series(verb, victims[0], os.path.join(directory, "stream"), options.refuse,
                         *victims[1:], every=options.every, first=options.first,
                         as_list=not (options.refuse or options.filter))
@@ -429,12 +424,9 @@ def parse_arguments():
                         help="the mmap of the scratch area is refused: only as executable, or at all")
     parser.add_argument("--jemalloc", choices=releases.SUITES,
                         help="victims with that release")
-    parser.add_argument("--program", help="a victim of one mode only: one with a collector")
     options = parser.parse_args()
     options.verb = options.verb or list(VERBS)
     options.mode = options.mode or (LONG_MODES if options.long else MODES)
-    if options.program:
-        options.mode = ["collect"]
     options.ms = options.ms or (60 if options.long else 25)
     if lib.LONG:
         options.every = options.first = 1

@@ -24,7 +24,7 @@ static unsigned requests(const char *syscall, const char *wchan)
     static struct stops stops;
     const struct target target = {.proc = &proc, .pid = PID, .pidfd = -1};
     const struct deadline deadline = {.at = UINT64_MAX};
-    struct plan plan = {.collector.name = "some"};
+    struct plan plan = {0};
     struct memory memory = {.memfd = -1, .mapsfd = -1};
     struct injection injection = {.env = {.target = &target,
                                           .memory = &memory,

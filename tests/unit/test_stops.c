@@ -68,12 +68,12 @@ static void test_unchanged(void)
 /* What the kernel does not say, and what others may change, is looked at again. */
 static void test_not_known(void)
 {
-    static const struct evidence collector = {.proof = PROOF_COLLECTOR},
+    static const struct evidence synccall = {.proof = PROOF_SYNCCALL},
                                  filtered = {.proof = PROOF_FILTERED};
     struct stop_record *record = stopped_once(0, &frame);
 
     CHECK(!is_unchanged(record, 1) && !is_unchanged(record, 0));
-    CHECK(!is_unchanged(stopped_once(100, &collector), 102));
+    CHECK(!is_unchanged(stopped_once(100, &synccall), 102));
     CHECK(!is_unchanged(stopped_once(100, &filtered), 102));
     record = stops_of(&stops, PID + STOPS_THREADS); /* takes its place */
     CHECK(record->tid == PID + STOPS_THREADS && record->stops == 0);
