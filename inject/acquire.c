@@ -39,10 +39,9 @@ struct search {
     unsigned skipped;
     unsigned quiet;     /* rounds without a stop since the last one */
     unsigned loaded_at; /* number of stops and skips when the threads were last read */
-    struct occupied occupied;
-    bool idle;       /* no thread could be stopped in the last round */
-    bool stopped;    /* one was */
-    pid_t bound_tid; /* the last thread that was skipped because of its bounds */
+    bool idle;          /* no thread could be stopped in the last round */
+    bool stopped;       /* one was */
+    pid_t bound_tid;    /* the last thread that was skipped because of its bounds */
     enum proof bounds;
     struct outside outside;
     unsigned seed;
@@ -115,22 +114,17 @@ static void skip_thread(struct search *search, pid_t tid, const struct evidence 
 }
 
 /*
- * True if the thread must not be stopped where it sleeps, if a stop would only show what the last
- * one has shown, or if the thread does not leave the kernel.
+ * True if the thread must not be stopped where it sleeps, or if a stop would only show what the
+ * last one has shown.
  */
 static bool is_let_be(struct search *search, const struct thread *thread)
 {
-    static const struct evidence inside = {.proof = PROOF_OCCUPIED};
     struct injection *injection = search->injection;
     const struct target *target = injection->env.target;
     struct stop_record *record = stops_of(injection->stops, thread->tid);
     struct evidence sleeping = {.proof = PROOF_SYSCALL};
     struct proc_syscall now;
 
-    if (occupied_by(&search->occupied, thread->tid)) {
-        skip_thread(search, thread->tid, &inside);
-        return true;
-    }
     if (!candidates_bear_stop(thread, target, &now, &sleeping.what)) {
         skip_thread(search, thread->tid, &sleeping);
         return true;
@@ -243,20 +237,8 @@ static enum attempt try_round(struct search *search, bool all, struct fault *fau
     return ATTEMPT_UNSAFE;
 }
 
-/* Without a mapping the call runs on the thread's own stack; then each thread is tried again. */
-static void choose_stack(struct search *search)
+static fault_code refuse_occupied(const struct occupied *occupied, struct fault *fault)
 {
-    struct injection *injection = search->injection;
-    bool own_stack = injection->in_place;
-
-    for (size_t i = 0; own_stack != injection->own_stack && i < STOPS_THREADS; i++)
-        injection->stops->records[i].stops_there = 0;
-    injection->own_stack = own_stack;
-}
-
-static fault_code refuse_occupied(const struct search *search, struct fault *fault)
-{
-    const struct occupied *occupied = &search->occupied;
     const char *name = occupied->nr >= 0 ? syscall_name(occupied->nr) : NULL;
 
     if (occupied->occupancy == OCCUPANCY_WAITED)
@@ -268,30 +250,28 @@ static fault_code refuse_occupied(const struct search *search, struct fault *fau
 }
 
 /*
- * Looks whether a thread keeps the address space locked, and chooses the way of the call: a
- * mapping would wait for the lock. While a thread waits for it already, even a page fault may
- * wait, and so might the reads and writes of the tool with a thread stopped: then waits, with no
- * thread stopped.
+ * Waits, with no thread stopped, while another one seems to keep the address space locked: a
+ * mapping would wait for the lock, and perhaps even a page fault.
  */
 static fault_code heed_occupant(struct search *search, struct fault *fault)
 {
     struct injection *injection = search->injection;
     const struct injection_env *env = &injection->env;
     struct stops *stops = injection->stops;
+    struct occupied occupied;
 
-    if (injection->looks || (!injection->in_place && stops->unoccupied_at &&
-                             clock_now() - stops->unoccupied_at < UNOCCUPIED_NS))
+    if (injection->looks ||
+        (stops->unoccupied_at && clock_now() - stops->unoccupied_at < UNOCCUPIED_NS))
         return FAULT_NONE;
     do {
-        occupied_look(env->target, env->deadline, &search->occupied);
+        occupied_look(env->target, env->deadline, &occupied);
         if (deadline_interrupted(env->deadline))
             return fault_set(fault, FAULT_INTERRUPTED, EINTR, "choose a thread", "%d",
                              env->target->pid);
-    } while (search->occupied.occupancy == OCCUPANCY_WAITED && !is_out_of_time(search));
-    if (search->occupied.occupancy == OCCUPANCY_WAITED)
-        return refuse_occupied(search, fault);
+    } while (occupied.occupancy != OCCUPANCY_NONE && !is_out_of_time(search));
+    if (occupied.occupancy != OCCUPANCY_NONE)
+        return refuse_occupied(&occupied, fault);
     stops->unoccupied_at = clock_now();
-    injection->in_place = search->occupied.occupancy == OCCUPANCY_SHARED;
     return FAULT_NONE;
 }
 
@@ -393,8 +373,6 @@ static fault_code judge_search(const struct search *search, struct fault *fault)
         return unprovable_fault(injection, &search->candidates, fault);
     if (!late && !useless)
         return FAULT_NONE;
-    if (injection->in_place)
-        return refuse_occupied(search, fault);
     return injection->summary.attempts || search->skipped
                ? attempt_none(injection, fault)
                : refuse_bounds(search, FAULT_NO_SAFE_POINT, fault);
@@ -406,7 +384,6 @@ static fault_code find_safe_point(struct search *search, struct fault *fault)
     fault_code rc;
 
     for (;;) {
-        choose_stack(search);
         switch (try_round(search, clock_now() > patience, fault)) {
         case ATTEMPT_SAFE:
             return FAULT_NONE;

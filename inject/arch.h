@@ -48,10 +48,6 @@ struct arch_fp {
  *               returns to. It puts the new address into the unmap frame, so
  *               that not even a death just after the mmap leaves a mapping.
  *   addr    ->  lowest byte
- *
- * Without a scratch area there is no unmap frame: unmap is last. map is where a called
- * function returns to, and the caller's own bytes are between the red zone and the
- * extended state.
  */
 struct arch_frames {
     remote_addr addr; /* where bytes[0] is written */
@@ -197,13 +193,11 @@ struct arch_last {
 };
 /*
  * Builds the frames for a thread whose registers were regs: frame0 restores
- * resume, with mask as signal mask. scratch_len 0: without a scratch area. reserved:
- * bytes above the frames that are left to the caller. False if the state cannot be
- * preserved.
+ * resume, with mask as signal mask. False if the state cannot be preserved.
  */
 bool arch_forge(struct arch_frames *frames, const arch_regs *regs, const arch_regs *resume,
                 uint64_t mask, const struct arch_fp *fp, const struct arch_gadgets *gadgets,
-                uint64_t scratch_len, size_t reserved, const struct arch_last *last);
+                uint64_t scratch_len, const struct arch_last *last);
 /* Sets *regs at the exit of a system call so that the thread makes that call with arg at once. */
 void arch_enter_last(arch_regs *regs, const struct arch_last *last,
                      const struct arch_frames *frames, uint64_t arg);

@@ -98,18 +98,6 @@ static bool wants_same_program(const struct injection *injection, enum proof pro
     return proof != PROOF_PC || injection->summary.attempts % SAME_PROGRAM_EVERY == 0;
 }
 
-/* Returns the number of bytes below its stack pointer that a call on its own stack needs. */
-static size_t own_stack_needed(const struct injection *injection)
-{
-    return arch_frames_size() + INJECTION_OWN_STACK + (injection->in_place ? SCRATCH_DATA : 0);
-}
-
-/* Returns the number of bytes that must be mapped below its stack pointer. */
-static size_t stack_needed(const struct injection *injection)
-{
-    return injection->own_stack ? own_stack_needed(injection) : arch_frames_size();
-}
-
 /*
  * True if the thread may have stopped the others for the C library, or be stopped for it: a call
  * might wait for a lock whose owner is stopped, while that waits for this thread.
@@ -130,7 +118,7 @@ static bool blocks_synccall(struct injection *injection)
 static bool grow_stack(const struct injection *injection)
 {
     const struct injection_env *env = &injection->env;
-    remote_addr sp = arch_sp(&injection->original), low = sp - stack_needed(injection);
+    remote_addr sp = arch_sp(&injection->original), low = sp - arch_frames_size();
     const struct vma *vma = modules_vma_at(env->modules, sp);
 
     if (injection->session.tid != env->target->pid || !vma || !vma->stack || low >= sp ||
@@ -147,8 +135,7 @@ static struct evidence prove_once(const struct injection *injection)
 
     return safepoint_prove(env->plan, env->modules, env->memory, injection->unwinder,
                            is_worth_walking(injection), &injection->original,
-                           injection->session.tid == env->target->pid, stack_needed(injection),
-                           injection->own_stack);
+                           injection->session.tid == env->target->pid, arch_frames_size());
 }
 
 /*
@@ -166,34 +153,17 @@ static struct evidence prove_stop(const struct injection *injection)
     return evidence;
 }
 
-/*
- * Checks everything that forbids a call in this thread now. Under a filter a thread cannot
- * do without the lock of the address space (arch_void_syscall).
- */
-static enum proof judge_restrictions(struct injection *injection)
-{
-    enum proof proof = injection->looks ? PROOF_SAFE : bounds_of_stopped(injection);
-
-    if (proof == PROOF_SAFE && injection->in_place && !injection->looks &&
-        (injection->own.seccomp == STATUS_SECCOMP_FILTER ||
-         !arch_can_call_directly(&injection->env.plan->gadgets)))
-        return PROOF_OCCUPIED;
-    return proof;
-}
-
 /* Checks everything else that forbids a call in a thread at a safe point. */
-static enum proof judge_surroundings(struct injection *injection, const struct evidence *evidence)
+static enum proof judge_surroundings(struct injection *injection)
 {
     const struct injection_env *env = &injection->env;
 
-    if (injection->own_stack && (!evidence->whole || evidence->below < own_stack_needed(injection)))
-        return PROOF_OCCUPIED;
     if (blocks_synccall(injection))
         return PROOF_SYNCCALL;
     if (!rseq_look(&env->plan->rseq, &injection->session, env->memory, &injection->original,
                    &injection->rseq_abort))
         return PROOF_RSEQ;
-    return judge_restrictions(injection);
+    return injection->looks ? PROOF_SAFE : bounds_of_stopped(injection);
 }
 
 static enum attempt judge_thread(struct injection *injection, struct fault *fault)
@@ -216,7 +186,7 @@ static enum attempt judge_thread(struct injection *injection, struct fault *faul
         return ATTEMPT_FAULT;
     }
     if (evidence.proof == PROOF_SAFE)
-        evidence.proof = judge_surroundings(injection, &evidence);
+        evidence.proof = judge_surroundings(injection);
     if (evidence.proof != PROOF_SAFE) {
         injection->summary.rejected = evidence;
         injection->summary.rejected_tid = injection->session.tid;
@@ -422,8 +392,8 @@ static enum attempt try_with_unwinder(struct injection *injection, const struct 
     bool had = injection->unwinder_tried;
     enum attempt result;
 
-    /* The walk is wanted each time: of a thread other than the first, or to its start. */
-    if (thread->tid != injection->env.target->pid || injection->own_stack)
+    /* Of a thread other than the first, the walk is wanted each time. */
+    if (thread->tid != injection->env.target->pid)
         load_unwinder(injection);
     result = try_thread(injection, thread, fault);
     if (result != ATTEMPT_UNSAFE || had || injection->unwinder ||

@@ -131,9 +131,7 @@ static fault_code undo_injection(struct injection *injection, struct fault *faul
     bool back = true;
 
     perform_restore_errno(injection);
-    if (injection->in_place)
-        rc = perform_leave(injection, fault);
-    else if (injection->scratch)
+    if (injection->scratch)
         rc = scratch_unmap(injection, fault);
     if (rc == FAULT_NONE)
         rc = perform_last(injection, &back, fault);

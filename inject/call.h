@@ -29,12 +29,7 @@
  *   base + 0x1000   call header, call records, arguments and results
  *   base + 0x5000   text that a called function hands to a gathering callback
  *   ...
- *   stack, downwards from the end; not used if the call runs on the thread's own
- *   stack
- *
- * While another thread keeps the address space locked (inject/occupied.h), nothing is
- * mapped: the header, the records and the arguments lie between the thread's red zone
- * and the frames, and there is no code page.
+ *   stack, downwards from the end
  *
  * A call needs up to 18 KiB of stack, and 32 KiB more if a process has thousands
  * of arenas; the kernel's frame for musl's signal needs up to 11 KiB.
@@ -46,7 +41,6 @@ enum {
     SCRATCH_GATHER = 128 << 10, /* bytes; the rest is larger than any call's stack */
     SCRATCH_LEN = SCRATCH_CODE + (256 << 10),
     INJECTION_CALLS_MAX = 60,
-    INJECTION_OWN_STACK = 80 << 10, /* bytes of the thread's own stack, if the call runs there */
     INJECTION_SLEEPS = 64,
 };
 
@@ -137,12 +131,6 @@ struct injection {
     uint64_t mask;
     uint64_t
         open; /* signals that may arrive during the call: that by which musl stops all threads */
-    /*
-     * The call runs on the thread's own stack, below the frames: only in a thread whose frames can
-     * be followed to its start.
-     */
-    bool own_stack;
-    bool in_place; /* there is no scratch area: its contents are on the own stack, too */
     struct arch_fp fp;
     struct arch_frames frames;
     unsigned char beneath[ARCH_FRAMES_MAX]; /* the bytes that the frames have replaced */

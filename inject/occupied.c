@@ -8,6 +8,7 @@
 
 enum {
     LOOK_NS = 5000000,
+    WATCHED_MAX = 64,
     LONG_NS = 100000000, /* from here on a stay in the kernel counts */
 };
 
@@ -57,14 +58,14 @@ static bool has_stayed(const struct target *target, struct watched *watched)
     return true;
 }
 
-static size_t list_watched(const struct target *target, struct watched list[OCCUPIED_THREADS])
+static size_t list_watched(const struct target *target, struct watched list[WATCHED_MAX])
 {
     struct threads threads;
     size_t count = 0;
 
     if (threads_list(&threads, target, NULL) != FAULT_NONE)
         return 0;
-    for (size_t i = 0; threads.count > 1 && i < threads.count && count < OCCUPIED_THREADS; i++)
+    for (size_t i = 0; threads.count > 1 && i < threads.count && count < WATCHED_MAX; i++)
         if ((threads.list[i].state == 'R' || threads.list[i].state == 'D') &&
             read_watched(target, threads.list[i].tid, &list[count]))
             count++;
@@ -86,7 +87,7 @@ void occupied_look(const struct target *target, const struct deadline *deadline,
                    struct occupied *out)
 {
     const struct timespec pause = {0, LOOK_NS};
-    struct watched list[OCCUPIED_THREADS];
+    struct watched list[WATCHED_MAX];
     size_t count = list_watched(target, list);
     uint64_t until = clock_now() + LONG_NS;
 
@@ -99,19 +100,10 @@ void occupied_look(const struct target *target, const struct deadline *deadline,
     }
     for (size_t i = 0; i < count; i++) {
         enum occupancy occupancy = list[i].state == 'D' ? OCCUPANCY_WAITED : OCCUPANCY_SHARED;
-        out->inside[out->count++] = list[i].tid;
         if (occupancy <= out->occupancy)
             continue;
         out->occupancy = occupancy;
         out->tid = list[i].tid;
         out->nr = list[i].nr;
     }
-}
-
-bool occupied_by(const struct occupied *occupied, pid_t tid)
-{
-    for (size_t i = 0; i < occupied->count; i++)
-        if (occupied->inside[i] == tid)
-            return true;
-    return false;
 }

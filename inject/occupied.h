@@ -19,14 +19,10 @@ enum occupancy {
     OCCUPANCY_WAITED, /* a thread waits for it: so would every other, and every page fault */
 };
 
-enum { OCCUPIED_THREADS = 64 };
-
 struct occupied {
     enum occupancy occupancy;
     pid_t tid; /* the thread that waits, else the one that has not left the kernel */
     long nr;   /* the system call in which it waits; -1: a page fault, or it runs */
-    pid_t inside[OCCUPIED_THREADS]; /* all of them; none would stop for a tracer now */
-    size_t count;
 };
 
 /*
@@ -36,6 +32,3 @@ struct occupied {
  */
 void occupied_look(const struct target *target, const struct deadline *deadline,
                    struct occupied *out);
-
-/* True if the thread is one of those that had not left the kernel. */
-bool occupied_by(const struct occupied *occupied, pid_t tid);

@@ -168,12 +168,6 @@ static fault_code at_exit(struct injection *injection, const struct intercept *i
     return FAULT_NONE;
 }
 
-/* Returns the start of the stack of a call, below the frames or at the end of the scratch area. */
-static remote_addr stack_end(const struct injection *injection)
-{
-    return injection->own_stack ? injection->frames.addr : injection->scratch + SCRATCH_LEN;
-}
-
 /*
  * The signal by which musl stops all threads is unblocked while the function runs, and at no other
  * time: the tool's own system calls could not be told apart from those of a
@@ -227,7 +221,7 @@ static fault_code run_trampoline(struct injection *injection, const struct inter
     arch_regs regs = injection->original;
 
     arch_enter_trampoline(&regs, injection->scratch, data_address(injection),
-                          stack_end(injection) - 64, injection->frames.unmap);
+                          injection->scratch + SCRATCH_LEN - 64, injection->frames.unmap);
     if (!open_signals(injection, true) || !arch_set_regs(&injection->session, &regs))
         return run_broken(injection, "set registers", fault);
     return run_to_sigreturn(injection, injection->frames.unmap, intercept, fault);
@@ -242,22 +236,23 @@ static fault_code run_trampoline(struct injection *injection, const struct inter
  */
 static remote_addr chain_address(const struct injection *injection)
 {
-    return injection->in_place ? injection->frames.map
-                               : ((stack_end(injection) - CHAIN_SIZE) & ~15ull) - 8;
+    return ((injection->scratch + SCRATCH_LEN - CHAIN_SIZE) & ~15ull) - 8;
 }
 
-/* In place, the chain is a part of the frames. */
 static bool write_chain(const struct injection *injection, remote_addr at)
 {
     unsigned char chain[CHAIN_SIZE];
 
-    return injection->in_place ||
-           memory_write(injection->env.memory, at, chain,
+    return memory_write(injection->env.memory, at, chain,
                         arch_return_chain(chain, sizeof chain, &injection->frames,
                                           &injection->env.plan->gadgets, injection->scratch));
 }
 
-fault_code perform_leave(struct injection *injection, struct fault *fault)
+/*
+ * After a call: brings a thread that is at the entry of its sigreturn, where registers cannot be
+ * set for a call, to the exit of a void call.
+ */
+static fault_code leave_call(struct injection *injection, struct fault *fault)
 {
     int64_t ignored;
     arch_regs regs;
@@ -279,7 +274,7 @@ static fault_code run_direct(struct injection *injection, const struct arch_call
     remote_addr at = chain_address(injection);
     arch_regs regs = injection->original;
     struct arch_fp clean = injection->fp;
-    fault_code rc = perform_leave(injection, fault);
+    fault_code rc = leave_call(injection, fault);
 
     if (rc != FAULT_NONE)
         return rc;
@@ -413,7 +408,7 @@ fault_code perform_last(struct injection *injection, bool *back, struct fault *f
     if (!*back)
         return FAULT_NONE;
     injection->stage = STAGE_RETURNED;
-    return perform_leave(injection, fault);
+    return leave_call(injection, fault);
 }
 
 void perform_restore_errno(struct injection *injection)

@@ -7,12 +7,6 @@
 fault_code perform_calls(struct injection *injection, struct arch_call *calls, size_t count,
                          const struct intercept *intercept, struct fault *fault);
 
-/*
- * After a call: brings a thread that is at the entry of its sigreturn, where registers cannot be
- * set for a call, to the exit of a void call.
- */
-fault_code perform_leave(struct injection *injection, struct fault *fault);
-
 /* Before the frames are forged: decides what the thread calls last, on its own stack. */
 void perform_plan_last(struct injection *injection);
 /*

@@ -6,7 +6,6 @@
 enum {
     SCAN_CHUNK = 64 << 10,
     STACK_MAX = 1 << 30,    /* bytes */
-    START_MAX = 1 << 20,    /* bytes above the first frame: arguments and environment */
     DESCRIPTOR_WORDS = 512, /* of the thread descriptor that are searched; glibc's has 288 */
     DESCRIPTOR_MAX =
         8192, /* bytes between the end of musl's stack and its descriptor; a stack is larger */
@@ -164,35 +163,6 @@ static bool has_libc_tls(struct memory *memory, const arch_regs *regs)
            arch_tls_is_libc(arch_tls(regs), head);
 }
 
-/*
- * True if no word from the outermost frame on is a return address: then no other frames
- * are above it, and it is the first one of the thread. (Above are the arguments and the
- * environment of the process, or thread-local storage.)
- */
-static bool reaches_start(const struct modules *modules, struct memory *memory, remote_addr from,
-                          remote_addr to)
-{
-    uint64_t words[SCAN_CHUNK / 8];
-    unsigned char before[8];
-
-    from &= ~(remote_addr)7;
-    if (!from || from > to || to - from > START_MAX)
-        return false;
-    for (size_t len; from < to; from += len) {
-        len = to - from < SCAN_CHUNK ? (size_t)(to - from) : SCAN_CHUNK;
-        if (!memory_read(memory, from, words, len))
-            return false;
-        for (size_t i = 0; i < len / 8; i++) {
-            const struct vma *vma = modules_vma_at(modules, words[i]);
-            if (vma && (vma->prot & MAP_EXEC) &&
-                memory_read_cached(memory, words[i] - sizeof before, before, sizeof before) &&
-                arch_follows_call(before))
-                return false;
-        }
-    }
-    return true;
-}
-
 /* Judges the place where the thread is, except for the words on its stack. */
 static struct evidence judge_place(const struct plan *plan, struct memory *memory,
                                    const arch_regs *regs, const struct own_stack *stack,
@@ -303,14 +273,14 @@ static struct evidence judge_by_walk(const struct plan *plan, struct memory *mem
 
 struct evidence safepoint_prove(const struct plan *plan, const struct modules *modules,
                                 struct memory *memory, struct unwinder *unwinder, bool walk_unclean,
-                                const arch_regs *regs, bool main_thread, size_t needed, bool whole)
+                                const arch_regs *regs, bool main_thread, size_t needed)
 {
     const struct own_stack stack = own_stack(modules, memory, regs, main_thread);
     struct evidence evidence = judge_place(plan, memory, regs, &stack, needed);
 
     if (evidence.proof == PROOF_SAFE)
         evidence = judge_words(plan, memory, regs, &stack);
-    if (evidence.proof == PROOF_SAFE && (!main_thread || whole))
+    if (evidence.proof == PROOF_SAFE && !main_thread)
         evidence.proof = PROOF_MAYBE_ENDING;
     if (!unwinder || !safepoint_wants_unwinder(evidence.proof))
         return evidence;
@@ -318,11 +288,7 @@ struct evidence safepoint_prove(const struct plan *plan, const struct modules *m
         evidence.unwalked = true;
         return evidence;
     }
-    evidence = judge_by_walk(plan, memory, unwinder, regs, main_thread, stack.end, &evidence);
-    evidence.below = arch_sp(regs) - stack.start;
-    evidence.whole = whole && evidence.proof == PROOF_SAFE && !evidence.unfollowed &&
-                     reaches_start(modules, memory, evidence.outer, stack.end);
-    return evidence;
+    return judge_by_walk(plan, memory, unwinder, regs, main_thread, stack.end, &evidence);
 }
 
 const char *proof_text(enum proof proof)
@@ -344,7 +310,6 @@ const char *proof_text(enum proof proof)
         [PROOF_MAYBE_ENDING] = "may be ending, which only its frames show",
         [PROOF_RSEQ] = "may be in a restartable sequence, which kernels before 5.13 do not show",
         [PROOF_NO_STATUS] = "has a status in /proc that could not be read",
-        [PROOF_OCCUPIED] = "would wait for the address space, which another thread keeps locked",
         [PROOF_STRICT] = "is under strict seccomp, which would kill it at any injected system call",
         [PROOF_SHADOW_STACK] =
             "uses a shadow stack (x86 CET), which an injected call would violate",

@@ -31,7 +31,6 @@ enum proof {
     PROOF_RSEQ,          /* it may be in a restartable sequence, which only the kernel knows */
     PROOF_SYSCALL,       /* it sleeps in a system call that does not only wait: not stopped */
     PROOF_NO_STATUS,     /* its restrictions by the kernel could not be read */
-    PROOF_OCCUPIED,      /* the call would wait for the lock of the address space */
     /* inject/bounds.h */
     PROOF_STRICT,       /* strict seccomp */
     PROOF_SHADOW_STACK, /* x86 CET */
@@ -53,14 +52,6 @@ struct evidence {
     bool unfollowed;  /* the same, because they cannot be: at lost, for lack of information */
     remote_addr lost;
     bool inner_exact; /* inner is where the thread is, or was interrupted; otherwise after a call */
-    remote_addr outer; /* stack pointer of the outermost frame that was walked; 0: none */
-    size_t below;      /* bytes of the thread's own stack below the stack pointer */
-    /*
-     * The walk has come to the start of the thread: everything below the stack pointer is unused.
-     * Otherwise the thread may run on a coroutine's stack, an array on its own stack, and the
-     * frames that are below that array are in use.
-     */
-    bool whole;
 };
 
 enum { SAFEPOINT_SCAN_MAX = 8 << 20 }; /* bytes of stack, about 1 ms */
@@ -71,12 +62,11 @@ struct unwinder;
  * Judges a stopped thread: by the scan; by unwinding, if the scan is not clean
  * and walk_unclean is set; and by unwinding to show that a thread other than
  * the first is not ending. needed: bytes that must be mapped below its stack
- * pointer. main_thread: its stack is the kernel's [stack]. whole: wants evidence.whole,
- * and so the walk.
+ * pointer. main_thread: its stack is the kernel's [stack].
  */
 struct evidence safepoint_prove(const struct plan *plan, const struct modules *modules,
                                 struct memory *memory, struct unwinder *unwinder, bool walk_unclean,
-                                const arch_regs *regs, bool main_thread, size_t needed, bool whole);
+                                const arch_regs *regs, bool main_thread, size_t needed);
 
 /* True if unwinding might change this result. unwinder may be NULL until then. */
 bool safepoint_wants_unwinder(enum proof proof);

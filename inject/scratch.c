@@ -31,9 +31,7 @@ static fault_code forge_frames(struct injection *injection, struct fault *fault)
     resume_by_frame(injection, &resume);
     perform_plan_last(injection);
     if (arch_forge(&injection->frames, &injection->original, &resume, injection->mask,
-                   &injection->fp, &injection->env.plan->gadgets,
-                   injection->in_place ? 0 : SCRATCH_LEN, injection->in_place ? SCRATCH_DATA : 0,
-                   &injection->last))
+                   &injection->fp, &injection->env.plan->gadgets, SCRATCH_LEN, &injection->last))
         return FAULT_NONE;
     return fault_set(fault, FAULT_UNSUPPORTED, 0, "forge frames",
                      "its extended register state has %zu bytes", injection->fp.len);
@@ -147,26 +145,6 @@ static fault_code map_first(struct injection *injection, int64_t *result, struct
     return run_syscall(injection, false, result, fault);
 }
 
-/*
- * Sends the thread into its frames by a system call without effect: from then on it returns
- * through them, as after a mapping.
- */
-static fault_code settle_in_place(struct injection *injection, struct fault *fault)
-{
-    const struct arch_frames *frames = &injection->frames;
-    const uint64_t none[6] = {0};
-    arch_regs regs = injection->original;
-    int64_t ignored;
-    fault_code rc;
-
-    arch_enter_syscall(&regs, &injection->env.plan->gadgets, frames->unmap, SYS_getpid, none);
-    rc = enter_frames(injection, &regs, fault);
-    if (rc == FAULT_NONE)
-        rc = run_syscall(injection, false, &ignored, fault);
-    injection->scratch = ((frames->addr + frames->len + 7) & ~7ull) - SCRATCH_CODE;
-    return rc;
-}
-
 static fault_code refuse_scratch(int64_t result, struct fault *fault)
 {
     return fault_set(fault, FAULT_NO_SCRATCH, (int)-result, "map scratch memory", "%d bytes",
@@ -178,7 +156,7 @@ static fault_code choose_way(struct injection *injection, struct fault *fault)
     const struct injection_env *env = &injection->env;
 
     injection->filtered = injection->own.seccomp == STATUS_SECCOMP_FILTER;
-    injection->direct = injection->filtered || injection->in_place;
+    injection->direct = injection->filtered;
     if (injection->direct && !arch_can_call_directly(&env->plan->gadgets))
         return fault_set(fault, FAULT_UNSUPPORTED, 0, "begin",
                          "it runs under a seccomp filter, and its C library has no code through "
@@ -193,8 +171,6 @@ fault_code scratch_map(struct injection *injection, struct fault *fault)
 
     if (rc == FAULT_NONE)
         rc = forge_frames(injection, fault);
-    if (rc == FAULT_NONE && injection->in_place)
-        return settle_in_place(injection, fault);
     if (rc == FAULT_NONE)
         rc = map_first(injection, &result, fault);
     if (rc != FAULT_NONE)

@@ -6,10 +6,7 @@
 
 #include "inject/call.h"
 
-/*
- * Forges the frames, sends the thread into its first mmap and records the address; with
- * injection->in_place, chooses the place on its own stack instead.
- */
+/* Forges the frames, sends the thread into its first mmap and records the address. */
 fault_code scratch_map(struct injection *injection, struct fault *fault);
 
 /*

@@ -47,7 +47,7 @@ static bool wreck_and_forge(struct session *session)
 
     if (!arch_get_regs(session, &regs) || !arch_get_fp(session, &fp) ||
         !session_get_sigmask(session, &mask) ||
-        !arch_forge(&frames, &regs, &regs, mask, &fp, &gadgets, 0, 0, &none))
+        !arch_forge(&frames, &regs, &regs, mask, &fp, &gadgets, 0, &none))
         return false;
     wrecked = fp;
     arch_wreck_fp(&wrecked);

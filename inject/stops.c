@@ -60,7 +60,7 @@ void stops_look(struct stop_record *record, const struct thread *thread,
 static bool depends_on_others(enum proof proof)
 {
     return proof == PROOF_SYNCCALL || proof == PROOF_NO_STATUS || proof == PROOF_RSEQ ||
-           proof == PROOF_UNREADABLE || proof == PROOF_OCCUPIED || proof >= PROOF_STRICT;
+           proof == PROOF_UNREADABLE || proof >= PROOF_STRICT;
 }
 
 /*

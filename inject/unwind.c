@@ -485,7 +485,6 @@ static struct evidence walk_frames(struct unwinder *unwinder, const struct plan 
             unwinder->library.get_reg(&step->cursor, UNW_REG_SP, &sp) < 0)
             return make_walk_evidence(PROOF_UNWIND, 0, NULL, frames);
         pc += step->before;
-        walk.outer = sp;
         range = forbidden_at(plan, pc, exact);
         if (range)
             return make_walk_evidence(frames == 1 ? PROOF_PC : PROOF_STACK, pc, range->what,

@@ -167,30 +167,30 @@ static remote_addr frame_below(remote_addr top)
 }
 
 static void lay_out_frames(struct arch_frames *frames, remote_addr fpstate, uint64_t image_size,
-                           const struct arch_gadgets *gadgets, bool has_last, bool has_scratch)
+                           const struct arch_gadgets *gadgets, bool has_last)
 {
     frames->frame0 = frame_below(fpstate);
     frames->last = has_last ? frame_below(frames->frame0) : frames->frame0;
     frames->last_arg = has_last ? frames->last + offsetof(struct signal_frame, di) : 0;
-    frames->unmap = has_scratch ? frame_below(frames->last) : frames->last;
+    frames->unmap = frame_below(frames->last);
     frames->addr = frames->unmap - MAP_SLOTS;
     /* A store that pops a register takes both slots; one that does not takes only the upper. */
     frames->map = frames->addr + (gadgets->store_form == ARCH_STORE_POPS ? 0 : 8);
-    frames->unmap_arg = has_scratch ? frames->unmap + offsetof(struct signal_frame, di) : 0;
+    frames->unmap_arg = frames->unmap + offsetof(struct signal_frame, di);
     frames->len = (size_t)(fpstate + image_size - frames->addr);
 }
 
 bool arch_forge(struct arch_frames *frames, const arch_regs *regs, const arch_regs *resume,
                 uint64_t mask, const struct arch_fp *fp, const struct arch_gadgets *gadgets,
-                uint64_t scratch_len, size_t reserved, const struct arch_last *last)
+                uint64_t scratch_len, const struct arch_last *last)
 {
     const uint64_t unmap_args[6] = {1, scratch_len, 0, 0, 0, 0};
     const uint64_t image_size = fp->len + MAGIC2_LEN;
-    remote_addr fpstate = (arch_sp(regs) - RED_ZONE - reserved - image_size) & ~63ull;
+    remote_addr fpstate = (arch_sp(regs) - RED_ZONE - image_size) & ~63ull;
     arch_regs unmap = *regs, then = *regs;
     struct signal_frame frame;
 
-    lay_out_frames(frames, fpstate, image_size, gadgets, last->function, scratch_len);
+    lay_out_frames(frames, fpstate, image_size, gadgets, last->function);
     if (frames->len > sizeof frames->bytes)
         return false;
     memset(frames->bytes, 0, frames->len);
@@ -201,12 +201,10 @@ bool arch_forge(struct arch_frames *frames, const arch_regs *regs, const arch_re
         fill_frame(&frame, &then, fpstate, last->mask, gadgets->sigreturn);
         memcpy(frames->bytes + (frames->last - frames->addr), &frame, sizeof frame);
     }
-    if (scratch_len) {
-        arch_enter_syscall(&unmap, gadgets, frames->last, SYS_munmap, unmap_args);
-        /* The handler of a signal that waited must not leave before the area is unmapped. */
-        fill_frame(&frame, &unmap, fpstate, scratch_call_mask(), gadgets->sigreturn);
-        memcpy(frames->bytes + MAP_SLOTS, &frame, sizeof frame);
-    }
+    arch_enter_syscall(&unmap, gadgets, frames->last, SYS_munmap, unmap_args);
+    /* The handler of a signal that waited must not leave before the area is unmapped. */
+    fill_frame(&frame, &unmap, fpstate, scratch_call_mask(), gadgets->sigreturn);
+    memcpy(frames->bytes + MAP_SLOTS, &frame, sizeof frame);
     memcpy(frames->bytes + (frames->map - frames->addr), &gadgets->store, sizeof gadgets->store);
     return image_for_frame(frames->bytes + (fpstate - frames->addr), fp);
 }

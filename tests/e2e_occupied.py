@@ -1,7 +1,7 @@
 """A process whose address space one of its threads keeps locked for seconds (--occupy).
 
-A mapping would wait for that lock, with the signals of the stopped thread blocked. So calls are made
-without one, or not at all; and what is said of the thread is true.
+A mapping would wait for that lock, with the signals of the stopped thread blocked. So no thread is
+stopped, and no call made, until the lock is free; and what is said of the thread is true.
 """
 
 import os
@@ -49,11 +49,10 @@ class Occupied(lib.TestCase):
                 ["dump", "--call", "--force", "-o", sink], ["purge"], ["mallctl", "prof.reset"], ["off", "--call"])
 
     def test_every_verb(self):
-        """The stack of the first thread has enough space for a call."""
         victim = self.occupied()
         codes = [self.call(victim, *words).code
                  for _ in range(LONG_ROUNDS if lib.LONG else 1) for words in self.verbs(victim)]
-        self.assertIn(lib.OK, codes)
+        self.assertIn(lib.NO_SAFE_MOMENT, codes)
         self.assert_unharmed(victim, slow=True)
 
     def test_running(self):
@@ -62,23 +61,21 @@ class Occupied(lib.TestCase):
             self.call(victim, "mallctl", "version")
         self.assert_unharmed(victim, slow=True)
 
-    def test_under_a_filter(self):
-        """A thread with a filter would need the lock: it is let be until the lock is free."""
-        victim = self.occupied("--filter", "errno")
-        for _ in range(3):
-            self.call(victim, "stats", "--call")
+    def test_refused(self):
+        """The message names what reads memory, and that is served meanwhile."""
+        victim = self.occupied()
+        sink = os.path.join(victim.directory, "profile")
+        result = lib.wait_until(lambda: self.refused(victim), 60)
+        self.assert_failed(result, lib.NO_SAFE_MOMENT, "address space of the process locked",
+                           "use -o FILE", "not touched")
+        for words in (["status"], ["stats"], ["dump", "-o", sink], ["on"], ["off"]):
+            self.assert_ran(lib.run_tool(words[0], victim.pid, *words[1:]))
+        self.assertTrue(lib.read_text(sink).startswith("heap_v2/"))
         self.assert_unharmed(victim, slow=True)
 
-    def test_profile(self):
-        """A profile that is streamed without a mapping is the one that memory has."""
-        victim = self.occupied()
-        result = lib.wait_until(lambda: self.streamed(victim), 60)
-        self.assertEqual(result, lib.run_tool("dump", "--no-call", "-o", "-",
-                                              victim.pid).out.partition(b"\nMAPPED")[0])
-
-    def streamed(self, victim):
-        result = self.call(victim, "dump", "--call", "-o", "-")
-        return result.code == lib.OK and result.out.partition(b"\nMAPPED")[0]
+    def refused(self, victim):
+        result = self.call(victim, "dump")
+        return result.code == lib.NO_SAFE_MOMENT and result
 
 
 if __name__ == "__main__":

@@ -8,7 +8,7 @@ call on its own and be unchanged: alive, its own check without a fault, running,
 same signal masks, mappings, file descriptors, threads and text. Exit code 1 on any fault.
 
   kill_matrix.py [--verb VERB]... [--mode MODE]... [--long] [--every N [--first K]] [--ms MS]
-                 [--filter kill|errno] [--stale] [--occupy MS] [--refuse exec|all]
+                 [--filter kill|errno] [--stale] [--refuse exec|all]
                  [--jemalloc VERSION]
 """
 
@@ -417,9 +417,6 @@ def parse_arguments():
                         help="victims under a seccomp filter: calls without executable memory")
     parser.add_argument("--stale", action="store_true",
                         help="victims with old return addresses on the stack: retries, unwinding")
-    parser.add_argument("--occupy", type=int, metavar="MS",
-                        help="a thread of the victim keeps its address space locked so long at a "
-                        "time: calls without a mapping")
     parser.add_argument("--refuse", choices=("exec", "all"),
                         help="the mmap of the scratch area is refused: only as executable, or at all")
     parser.add_argument("--jemalloc", choices=releases.SUITES,
@@ -452,7 +449,6 @@ def main():
         sys.exit("JEATTACH_DIE_AT=1 does not kill the tool: %s" % str(result))
     arguments = ["--filter", options.filter] if options.filter else []
     arguments += ["--stale"] if options.stale else []
-    arguments += ["--occupy", str(options.occupy)] if options.occupy else []
     library = None
     if options.jemalloc:
         library = os.path.join(releases.release(options.jemalloc), releases.LIBRARY)

@@ -46,7 +46,7 @@ static enum occupancy look(void)
 static void test_alone(void)
 {
     write_thread(4242, 'R', 5, -2);
-    CHECK(look() == OCCUPANCY_NONE && found.count == 0);
+    CHECK(look() == OCCUPANCY_NONE);
 }
 
 static void test_asleep(void)
@@ -62,7 +62,6 @@ static void test_in_the_kernel(void)
 {
     write_thread(4243, 'R', 5, -2);
     CHECK(look() == OCCUPANCY_SHARED && found.tid == 4243 && found.nr == -1);
-    CHECK(occupied_by(&found, 4243) && !occupied_by(&found, 4242));
 }
 
 static void test_waiting(void)
@@ -72,7 +71,6 @@ static void test_waiting(void)
     for (size_t i = 0; i < sizeof waits / sizeof *waits; i++) {
         write_thread(4244, 'D', 5, waits[i]);
         CHECK(look() == OCCUPANCY_WAITED && found.tid == 4244 && found.nr == waits[i]);
-        CHECK(occupied_by(&found, 4243) && occupied_by(&found, 4244));
     }
     write_thread(4244, 'S', 5, SYS_futex);
 }

@@ -56,8 +56,7 @@ static void prepare(void)
 
 static struct evidence prove(bool main_thread)
 {
-    return safepoint_prove(&plan, &modules, &own.memory, NULL, true, &regs, main_thread, ROOM,
-                           false);
+    return safepoint_prove(&plan, &modules, &own.memory, NULL, true, &regs, main_thread, ROOM);
 }
 
 static enum proof proof_of(bool main_thread)
@@ -126,8 +125,9 @@ static void test_unreadable_code(void)
     CHECK(plan_forbid(&unreadable, stack_end(), stack_end() + GUARD_PAGE, "guard", NULL) == 0);
     plan_seal(&unreadable);
     memcpy((void *)(uintptr_t)regs.rsp, &word, sizeof word);
-    CHECK(safepoint_prove(&unreadable, &modules, &own.memory, NULL, true, &regs, true, ROOM, false)
-              .proof == PROOF_STACK);
+    CHECK(
+        safepoint_prove(&unreadable, &modules, &own.memory, NULL, true, &regs, true, ROOM).proof ==
+        PROOF_STACK);
     ranges_free(&unreadable.forbidden);
 }
 

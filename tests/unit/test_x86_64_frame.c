@@ -51,7 +51,7 @@ static bool forge(uint64_t sp, const struct arch_gadgets *with)
     make_regs(&regs, 0x1000, sp);
     make_regs(&resume, 0x9000, sp + 16);
     memset(&frames, 0xee, sizeof frames);
-    return arch_forge(&frames, &regs, &resume, blocked, &fp, with, SCRATCH, 0, &last);
+    return arch_forge(&frames, &regs, &resume, blocked, &fp, with, SCRATCH, &last);
 }
 
 static const void *at(remote_addr addr)

@@ -89,7 +89,7 @@ static void handler(int signo, siginfo_t *info, void *where)
     regs_from_context(&forged.regs, context);
     fp_from_context(&forged.fp, context);
     if (!arch_forge(&forged.frames, &forged.regs, &forged.regs, mask, &forged.fp, &gadgets, SCRATCH,
-                    0, &forged.last))
+                    &forged.last))
         return;
     if (scratch) {
         uint64_t address = (uint64_t)(uintptr_t)scratch;

@@ -1,14 +1,12 @@
 /*
  * A coroutine whose stack is an array on the stack of its thread:
- * coroutine MODE REPORT [--time MS] [--occupy MS].
+ * coroutine MODE REPORT [--time MS].
  *
  * MODE is the number of bytes that the coroutine leaves free in the array, in addition to what a
  * signal of the kernel needs there. Below the array are bytes of the function that has called it:
  * they are in use, and the coroutine checks them after each sleep. At the start it takes a signal,
- * which shows that a handler's frame fits. With --occupy another thread keeps the address space
- * locked (occupy.h). Exit code 77: the kernel does not support that.
+ * which shows that a handler's frame fits.
  */
-#include "occupy.h"
 #include "report.h"
 
 #include <alloca.h>
@@ -145,8 +143,6 @@ int main(int argc, char **argv)
     spare = strtoul(argv[1], NULL, 10);
     if (argc > 4)
         sleep_ns = strtoul(argv[4], NULL, 10) * 1000000;
-    if (argc > 6 && !occupy_start(strtoul(argv[6], NULL, 10) * 1000000))
-        return errno == ENOSYS ? 77 : 1;
     sigaction(SIGUSR1, &action, NULL);
     mallctl("epoch", NULL, NULL, NULL, 0);
     report->magic = REPORT_MAGIC;
