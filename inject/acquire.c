@@ -4,7 +4,6 @@
 #include "inject/candidates.h"
 #include "inject/faults.h"
 #include "inject/occupied.h"
-#include "inject/outside.h"
 #include "inject/syscalls.h"
 #include "inject/unprovable.h"
 #include "inject/unwind.h"
@@ -43,7 +42,6 @@ struct search {
     bool stopped;       /* one was */
     pid_t bound_tid;    /* the last thread that was skipped because of its bounds */
     enum proof bounds;
-    struct outside outside;
     unsigned seed;
 };
 
@@ -151,28 +149,21 @@ static bool is_to_be_left(struct search *search)
  * A running thread stops within microseconds, a thread that waits for a CPU
  * within milliseconds. So a thread that has a CPU is stopped again and again,
  * with short pauses, until it loses the CPU. (Four threads on two CPUs: 1.1 ms
- * per stop instead of 3.2.) One that is mostly in forbidden code is stopped
- * only when a sample has shown it outside.
+ * per stop instead of 3.2.)
  */
 static enum attempt stay_with(struct search *search, const struct ranked *ranked,
                               struct fault *fault)
 {
     struct injection *injection = search->injection;
-    const struct stop_record *record = stops_of(injection->stops, ranked->thread.tid);
     enum attempt result = ATTEMPT_UNSAFE;
 
     search->stopped = true;
     for (unsigned stops = 0; result == ATTEMPT_UNSAFE && stops < STAY; stops++) {
         if (stops > 0 && is_to_be_left(search))
             break;
-        injection->sought = stops_are_in_code(record);
-        if (injection->sought && !outside_await(&search->outside, injection, record->tid))
-            break;
-        if (stops > 0 && !injection->sought)
+        if (stops > 0)
             pause_randomly(search);
         result = attempt_thread(injection, ranked, fault);
-        if (result == ATTEMPT_UNSAFE)
-            outside_rest(&search->outside);
     }
     return result;
 }
@@ -424,7 +415,6 @@ fault_code acquire_thread(struct injection *injection, struct fault *fault)
         rc = await_candidates(&search, fault);
     if (rc == FAULT_NONE)
         rc = find_safe_point(&search, fault);
-    outside_end(&search.outside);
     candidates_free(&search.candidates);
     unwinder_free(injection->unwinder);
     injection->unwinder = NULL;

@@ -71,7 +71,7 @@ static bool is_worth_walking(const struct injection *injection)
 {
     bool asleep = arch_syscall_nr(&injection->original) >= 0;
 
-    return asleep || injection->sought || injection->summary.attempts % UNWIND_EVERY == 0;
+    return asleep || injection->summary.attempts % UNWIND_EVERY == 0;
 }
 
 /*

@@ -116,7 +116,6 @@ struct injection {
     unsigned filters_max;      /* seccomp filters that a usable thread may have at most */
     bool own_known;            /* own has been read */
     struct proc_status own;    /* of the stopped thread, read after its stop */
-    bool sought;               /* a sample has shown that thread outside of forbidden code */
     bool seasoned;             /* the thread that is tried has certainly allocated before */
     struct unwinder *unwinder; /* during the search for a thread */
     struct deadline until;

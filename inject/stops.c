@@ -135,19 +135,17 @@ void stops_note(struct stop_record *record, const struct evidence *evidence, rem
         record->unproven = record->identical = 0;
 }
 
-bool stops_are_in_code(const struct stop_record *record)
+/* True if it is mostly in forbidden code, by enough stops. */
+static bool is_mostly_in_code(const struct stop_record *record)
 {
     return record->stops >= IN_CODE_ENOUGH && record->in_code >= record->stops / 2;
 }
 
-/*
- * A thread that is mostly in forbidden code is stopped only where it is outside
- * (inject/outside.h). So if few of its results are unproven, most stops have come too late.
- */
+/* A few unproven results say little of a thread that is in forbidden code nearly always. */
 static bool is_enough(const struct stop_record *record)
 {
     return record->unproven >= UNPROVEN_ENOUGH &&
-           (!stops_are_in_code(record) || record->unproven >= record->stops / 4);
+           (!is_mostly_in_code(record) || record->unproven >= record->stops / 4);
 }
 
 bool stops_is_unprovable(const struct stop_record *record)
@@ -178,12 +176,6 @@ void stops_charge(struct stops *stops, struct stop_record *record, uint64_t ns, 
     if (stops->credit_ns > 0 && work < ns)
         ns = work;
     stops->credit_ns -= (int64_t)(ns < CHARGE_MAX_NS ? ns : CHARGE_MAX_NS) + SIDE_NS;
-}
-
-void stops_charge_ns(struct stops *stops, uint64_t ns)
-{
-    renew_credit(stops);
-    stops->credit_ns -= (int64_t)ns;
 }
 
 uint64_t stops_until_credit(struct stops *stops)

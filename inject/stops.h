@@ -69,9 +69,6 @@ void stops_note(struct stop_record *record, const struct evidence *evidence, rem
 bool stops_is_unchanged(struct stop_record *record, const struct thread *thread,
                         const struct target *target, const struct proc_syscall *now);
 
-/* True if it is mostly in forbidden code, by enough stops. */
-bool stops_are_in_code(const struct stop_record *record);
-
 /* True if its results, over seconds, are all such that nothing can be proven by more of them. */
 bool stops_is_unprovable(const struct stop_record *record);
 
@@ -81,7 +78,5 @@ bool stops_is_unprovable(const struct stop_record *record);
  * search on a busy machine begins as quickly as on an idle one.
  */
 void stops_charge(struct stops *stops, struct stop_record *record, uint64_t ns, uint64_t work);
-/* Charges ns that something else than a stop has cost the target. */
-void stops_charge_ns(struct stops *stops, uint64_t ns);
 /* Returns the ns until the target may be stopped again; 0: now. */
 uint64_t stops_until_credit(struct stops *stops);
