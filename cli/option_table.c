@@ -84,8 +84,8 @@ const struct option_row option_rows[] = {
     {"prometheus", '\0', OPTION_FLAG, AT(prometheus), TAKES_STATS, 0, OPTIONS_OF_VERB, NULL,
      "print the rows as Prometheus metrics"},
     {"threads", '\0', OPTION_FLAG, AT(threads), TAKES_STATS, 0, OPTIONS_OF_VERB, NULL,
-     "show each thread: what it has allocated and freed since it started, its arena, and whether "
-     "it samples; read from memory, without a call"},
+     "show each thread: what it has allocated and freed since it started, and whether it "
+     "samples; read from memory, without a call"},
     {"bins", '\0', OPTION_FLAG, AT(bins), TAKES_STATS, 0, OPTIONS_OF_VERB, NULL,
      "show each size class: live objects and bytes, free space in its slabs"},
     {"stats", '\0', OPTION_TEXT, AT(stats_file), TAKES_FILE, 0, OPTIONS_OF_VERB, "FILE",

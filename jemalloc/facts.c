@@ -156,7 +156,6 @@ static const struct {
     {"opt_prof_unbias", VARIABLE_UNBIAS, 1},
     {"bt2gctx", VARIABLE_STACKS, 0},
     {"tdatas", VARIABLE_THREADS, 0},
-    {"arenas", VARIABLE_ARENAS, 0},
 };
 
 static const char version_function[] = "version_ctl";
@@ -172,7 +171,6 @@ static const struct name_pattern fact_names[] = {
     NAME_ENDS_WITH("opt_prof_unbias"),
     NAME_IS("bt2gctx"),
     NAME_IS("tdatas"),
-    NAME_ENDS_WITH("arenas"),
     NAME_BEGINS_WITH("bt2gctx."),
     NAME_BEGINS_WITH("tdatas."),
     NAME_BEGINS_WITH("prof_thread_active_init."),

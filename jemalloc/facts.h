@@ -23,7 +23,6 @@ enum fact_variable {
     VARIABLE_UNBIAS,  /* opt_prof_unbias, since 5.3.0 */
     VARIABLE_STACKS,  /* bt2gctx: the table of all stacks */
     VARIABLE_THREADS, /* tdatas: the tree of all threads' data */
-    VARIABLE_ARENAS,  /* arenas: since 5.0 an array of pointers, before a pointer to it */
     VARIABLE_COUNT
 };
 

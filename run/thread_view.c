@@ -32,11 +32,6 @@ fault_code thread_view_read(struct thread_view *view, struct attachment *attachm
     return rc;
 }
 
-void thread_view_number_arenas(struct thread_view *view)
-{
-    tsd_threads_number_arenas(&view->threads, &view->source);
-}
-
 void thread_view_free(struct thread_view *view)
 {
     tsd_threads_free(&view->threads);

@@ -20,6 +20,4 @@ struct thread_view {
  */
 fault_code thread_view_read(struct thread_view *view, struct attachment *attachment, int64_t offset,
                             struct fault *fault);
-/* Finds the numbers of their arenas, too. */
-void thread_view_number_arenas(struct thread_view *view);
 void thread_view_free(struct thread_view *view);

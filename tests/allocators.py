@@ -51,7 +51,7 @@ class Allocator:
             return file.read()
 
     def own_counters(self):
-        """Returns (allocated, deallocated, arena) by thread, as each worker itself reads them."""
+        """Returns (allocated, deallocated) by thread, as each worker itself reads them."""
         path = os.path.join(self.directory, "own-counters")
         self.ask("counters %s" % path)
         rows = [[int(word) for word in line.split()] for line in lib.read_text(path).splitlines()]

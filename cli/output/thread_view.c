@@ -57,9 +57,9 @@ void thread_counts_json(const size_t counts[], struct json *json)
 
 /* ---- one row for each ---- */
 
-enum { COLUMNS = 7, CELL = 40 };
+enum { COLUMNS = 6, CELL = 40 };
 
-static const char *const headings[COLUMNS] = {"THREAD",    "NAME",        "ARENA",   "KEPT",
+static const char *const headings[COLUMNS] = {"THREAD",    "NAME",        "KEPT",
                                               "ALLOCATED", "DEALLOCATED", "SAMPLING"};
 
 /* Wraps around for the difference, so a thread that frees the blocks of others is below 0. */
@@ -79,17 +79,14 @@ static void fill_cells(const struct tsd_thread *thread, char cells[COLUMNS][CELL
 {
     snprintf(cells[0], CELL, "%d", (int)thread->thread.tid);
     message_clean(thread->thread.comm, cells[1], CELL);
-    snprintf(cells[2], CELL, "?");
-    if (thread->arena != THREAD_NO_ARENA)
-        snprintf(cells[2], CELL, "%d", thread->arena);
-    for (size_t c = 3; c < 6; c++)
+    for (size_t c = 2; c < 5; c++)
         snprintf(cells[c], CELL, "?");
     if (thread->has_counts) {
-        units_bytes((double)kept_bytes(thread), cells[3]);
-        units_bytes((double)thread->allocated, cells[4]);
-        units_bytes((double)thread->deallocated, cells[5]);
+        units_bytes((double)kept_bytes(thread), cells[2]);
+        units_bytes((double)thread->allocated, cells[3]);
+        units_bytes((double)thread->deallocated, cells[4]);
     }
-    snprintf(cells[6], CELL, "%s", sampling_word(thread));
+    snprintf(cells[5], CELL, "%s", sampling_word(thread));
 }
 
 static void print_cells(FILE *out, const size_t widths[COLUMNS], char cells[COLUMNS][CELL])
@@ -137,7 +134,6 @@ void thread_view_json(const struct tsd_threads *threads, struct json *json)
         json_item_begin(json);
         json_number(json, "thread", (uint64_t)thread->thread.tid);
         json_text(json, "name", thread->thread.comm);
-        json_count(json, "arena", thread->arena != THREAD_NO_ARENA, (uint64_t)thread->arena);
         json_count(json, "allocated", thread->has_counts, thread->allocated);
         json_count(json, "deallocated", thread->has_counts, thread->deallocated);
         json_text_or_null(json, "sampling", strcmp(word, "?") == 0 ? NULL : word);

@@ -31,8 +31,6 @@ static fault_code perform_threads(struct job *job, struct fault *fault)
 
     rc = thread_view_read(&view, job->attachment, 0, fault);
     if (rc == FAULT_NONE)
-        thread_view_number_arenas(&view);
-    if (rc == FAULT_NONE)
         rc = target_check(&job->attachment->target, fault);
     if (rc == FAULT_NONE) {
         thread_view_sort(&view.threads);

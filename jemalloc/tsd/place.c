@@ -597,6 +597,5 @@ bool tsd_data_take(struct tsd_data *data, const struct tsd_place *place,
     data->condition = condition_of(&tsd);
     data->allocated = word_at(&tsd, place->counters);
     data->deallocated = word_at(&tsd, deallocated_at(place));
-    data->arena = word_at(&tsd, place->layout->arena);
     return true;
 }

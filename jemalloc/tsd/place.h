@@ -44,7 +44,7 @@ struct tsd_data {
     uint64_t allocated, deallocated;
     bool has_wait;
     uint64_t wait;
-    remote_addr tdata, arena;       /* 0: none */
+    remote_addr tdata;              /* 0: none */
     bool tdata_active;              /* with tdata */
     remote_addr wait_at, active_at; /* 0: none */
 };

@@ -1,5 +1,4 @@
 #include "jemalloc/tsd/tsd.h"
-#include "jemalloc/tsd/arenas.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -80,7 +79,6 @@ static void judge_tsd(struct tsd_thread *thread, const struct tsd_reading *readi
     thread->has_counts = true;
     thread->allocated = data->allocated;
     thread->deallocated = data->deallocated;
-    thread->arena_at = data->arena;
     thread->wait = data->wait_at;
     thread->active = data->active_at;
 }
@@ -157,7 +155,6 @@ static fault_code list_tsd_threads(struct tsd_threads *threads, const struct thr
     for (size_t i = 0; i < all->count; i++)
         threads->list[i] = (struct tsd_thread){
             .thread = all->list[i],
-            .arena = THREAD_NO_ARENA,
             .background = strcmp(all->list[i].comm, background_name) == 0,
         };
     return FAULT_NONE;
@@ -203,35 +200,6 @@ static void count_threads_by_sampling(struct tsd_threads *threads,
             threads->by_sampling[threads->list[i].sampling]++;
     if (threads->by_sampling[THREAD_UNKNOWN])
         threads->unknown_why = threads->place.layout ? explain_unknown(threads, reading) : why;
-}
-
-/* The different arenas of all threads. */
-static size_t list_used_arenas(const struct tsd_threads *threads, remote_addr *used)
-{
-    size_t count = 0;
-
-    for (size_t i = 0; i < threads->count; i++) {
-        size_t k = 0;
-        while (k < count && used[k] != threads->list[i].arena_at)
-            k++;
-        if (k == count && threads->list[i].arena_at && count < TSD_ARENAS_MAX)
-            used[count++] = threads->list[i].arena_at;
-    }
-    return count;
-}
-
-void tsd_threads_number_arenas(struct tsd_threads *threads, const struct tsd_source *source)
-{
-    remote_addr *used = calloc(TSD_ARENAS_MAX, sizeof *used);
-    struct tsd_arenas arenas;
-
-    if (used && tsd_arenas_find(&arenas, used, list_used_arenas(threads, used), source->variables,
-                                source->instance, source->target, source->memory)) {
-        for (size_t i = 0; i < threads->count; i++)
-            threads->list[i].arena = tsd_arena_number(&arenas, threads->list[i].arena_at);
-        tsd_arenas_free(&arenas);
-    }
-    free(used);
 }
 
 /* Reads the threads that are not known yet. Returns the number that still are not. */

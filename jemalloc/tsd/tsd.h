@@ -26,18 +26,13 @@ enum thread_sampling {
                        prof.thread_active_init is false */
 };
 
-enum { THREAD_NO_ARENA = -1 };
-
 struct tsd_thread {
     struct thread thread;
     enum thread_sampling sampling;
     bool has_counts;                 /* allocated and deallocated are known */
     uint64_t allocated, deallocated; /* bytes since it started */
-    int arena;                       /* from which it allocates, after tsd_threads_number_arenas;
-                                        THREAD_NO_ARENA: none yet, or unknown */
     bool background;                 /* of jemalloc itself: it never samples */
     remote_addr pointer;             /* its thread pointer; 0: unknown */
-    remote_addr arena_at;            /* address of its arena; 0: none yet, or unknown */
     remote_addr wait;   /* address of the count of bytes until its next sample; 0: unknown */
     remote_addr active; /* address of its thread.prof.active (a byte); 0: unknown, or none yet */
 };
@@ -60,7 +55,6 @@ struct tsd_source {
     const struct thread_pointers *pointers; /* NULL: they are read */
     const struct tsd_place *place; /* found by a read a moment ago; NULL: it is searched for */
     int64_t offset; /* of the counters from the thread pointer, if a call has told it; 0: search */
-    bool arenas; /* find the arenas' numbers, which takes time in proportion to the file's size */
 };
 
 /*
@@ -70,12 +64,6 @@ struct tsd_source {
 fault_code tsd_threads_read(struct tsd_threads *threads, const struct tsd_source *source,
                             struct fault *fault);
 void tsd_threads_free(struct tsd_threads *threads);
-
-/*
- * Finds the numbers of the arenas that the threads allocate from. Takes some
- * milliseconds in a file without symbols, so it is a step of its own.
- */
-void tsd_threads_number_arenas(struct tsd_threads *threads, const struct tsd_source *source);
 
 /*
  * Reads one of these threads again while it is stopped, by the thread pointer in its

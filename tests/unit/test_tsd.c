@@ -36,7 +36,7 @@ static void check_data(const struct tsd_place *place)
 
     CHECK(tsd_rig_take(&rig, place, 0, &data) && data.condition == TSD_NOMINAL);
     CHECK(data.allocated == 123456 && data.deallocated == 100000);
-    CHECK(data.arena == tsd_rig_arena(0) && data.tdata == tsd_rig_tdata(0) && data.tdata_active);
+    CHECK(data.tdata == tsd_rig_tdata(0) && data.tdata_active);
     CHECK(data.active_at == tsd_rig_tdata(0) + (remote_addr)form->active);
     CHECK(data.has_wait && data.wait == 777);
     CHECK(data.wait_at == (form->wait >= 0 ? tsd + (remote_addr)form->wait
@@ -44,7 +44,7 @@ static void check_data(const struct tsd_place *place)
     CHECK(tsd_rig_take(&rig, place, 1, &data) && data.allocated == 5000 &&
           data.deallocated == 7000 && data.tdata && !data.tdata_active);
     CHECK(tsd_rig_take(&rig, place, 2, &data) && data.allocated == 400 && !data.tdata &&
-          !data.active_at && data.arena == tsd_rig_arena(2));
+          !data.active_at);
     CHECK(data.has_wait == (form->wait >= 0));
     CHECK(tsd_rig_take(&rig, place, 3, &data) && data.condition == TSD_NEW && !data.allocated);
 }
