@@ -135,8 +135,9 @@ struct attach_request job_request(const struct job *job, pid_t pid)
                                    .events = &job->events};
 }
 
-fault_code job_open(struct job *job, struct attachment *attachment, const struct options *options,
-                    pid_t pid, const char *verb, struct fault *fault)
+static fault_code job_open(struct job *job, struct attachment *attachment,
+                           const struct options *options, pid_t pid, const char *verb,
+                           struct fault *fault)
 {
     struct attach_request request;
 

@@ -23,11 +23,7 @@ struct attach_request job_request(const struct job *job, pid_t pid);
 /* Returns the subject of messages about the job. */
 struct subject job_subject(const struct job *job);
 
-/* job_init, then attachment_open. Call job_finish even after a failure. */
-fault_code job_open(struct job *job, struct attachment *attachment, const struct options *options,
-                    pid_t pid, const char *verb, struct fault *fault);
-
-/* The same for a verb that takes profiles: with readout_open. */
+/* job_init, then readout_open. Call job_finish even after a failure. */
 fault_code job_open_profile(struct job *job, struct attachment *attachment,
                             const struct options *options, pid_t pid, const char *verb,
                             struct fault *fault);
@@ -37,7 +33,8 @@ fault_code job_open_profile(struct job *job, struct attachment *attachment,
  * and the closing lines, and closes the attachment. Returns the exit code.
  */
 int job_finish(struct job *job, fault_code code, const struct fault *fault);
-/* Runs a verb on one process: job_open, perform, job_finish. Returns the exit code. */
+/* Runs a verb on one process: job_init, attachment_open, perform, job_finish. Returns the exit
+ * code. */
 int job_run(const struct options *options, pid_t pid, const char *verb,
             fault_code (*perform)(struct job *job, void *ctx, struct fault *fault), void *ctx);
 /*

@@ -244,7 +244,11 @@ fault_code sampling_stop(struct attachment *attachment, void *ctx, struct fault 
     return write_active(attachment, ctx, false, PEER_AT_WORK, fault);
 }
 
-fault_code sampling_end(struct attachment *attachment, void *ctx, struct fault *fault)
+/*
+ * In a hold: restores and reads back the former state, unless another program has changed
+ * it, or another run of the tool samples the process, too: then that run does it.
+ */
+static fault_code sampling_end(struct attachment *attachment, void *ctx, struct fault *fault)
 {
     struct sampling *sampling = ctx;
 

@@ -64,11 +64,6 @@ fault_code sampling_stop(struct attachment *attachment, void *sampling, struct f
 fault_code sampling_keep(struct attachment *attachment, void *sampling, struct fault *fault);
 /* Without a hold: true if prof.active is known to be true, by a read of its byte. */
 bool sampling_is_on(struct attachment *attachment);
-/*
- * In a hold: restores and reads back the former state, unless another program has changed
- * it, or another run of the tool samples the process, too: then that run does it.
- */
-fault_code sampling_end(struct attachment *attachment, void *sampling, struct fault *fault);
 
 /*
  * Another hold, after sampling_wait: runs the action and then takes a profile,
