@@ -83,11 +83,10 @@ static void print_missing(const struct run_note *note)
         print_unread(coverage);
     else
         message(
-            "%s: the inlined calls of %llu unit%s are missing: neither the .dwo file%s nor a .dwp "
-            "file is here: %s",
+            "%s: the inlined calls of %llu unit%s are missing: the .dwo file%s not here: %s",
             message_clean(coverage->path, module, sizeof module),
             (unsigned long long)coverage->split_missing, coverage->split_missing == 1 ? "" : "s",
-            coverage->split_missing == 1 ? "" : "s",
+            coverage->split_missing == 1 ? " is" : "s are",
             message_clean(coverage->split_path ? coverage->split_path : "?", path, sizeof path));
 }
 

@@ -336,39 +336,32 @@ class Programs(lib.TestCase):
         link = ["-fuse-ld=lld", "-Wl,--gc-sections"]
         self.compare(self.build("clang++", "clang", *options, link=link))
 
-    def split(self, cxx, cc, version, packer, *options):
-        """With .dwo files, with a package in their place, and with neither."""
+    def split(self, cxx, cc, version, *options):
+        """With .dwo files, and without."""
         program = self.build(cxx, cc, "-gsplit-dwarf", "-gdwarf-%d" % version, *options)
         self.compare(program)
         addresses = code_addresses(program, 10 * STRIDE)
         whole, _ = resolve(program, addresses)
         self.assertGreater(sum(len(chain) > 1 for chain in whole), 100)
-        if packer:
-            need(packer)
-            run([packer, "-e", program, "-o", program + ".dwp"])
         for name in os.listdir(os.path.dirname(program)):
             if name.endswith(".dwo"):
                 os.unlink(os.path.join(os.path.dirname(program), name))
-        if packer:
-            self.assertEqual(resolve(program, addresses)[0], whole)
-            self.assert_equal_when_let_go(program, addresses, whole)
-            os.unlink(program + ".dwp")
         less, _ = resolve(program, addresses)
         for chain, full in zip(less, whole):
             self.assertLessEqual(len(chain), 1)
             self.assertEqual([line.place for line in chain], [line.place for line in full[:1]])
 
     def test_split_gcc(self):
-        self.split("g++", "gcc", 5, None)
+        self.split("g++", "gcc", 5)
 
     def test_split_gcc_dwarf4(self):
-        self.split("g++", "gcc", 4, "dwp")
+        self.split("g++", "gcc", 4)
 
     def test_split_clang(self):
-        self.split("clang++", "clang", 5, "llvm-dwp", "-Wno-c++17-extensions")
+        self.split("clang++", "clang", 5, "-Wno-c++17-extensions")
 
     def test_split_clang_dwarf4(self):
-        self.split("clang++", "clang", 4, "llvm-dwp", "-Wno-c++17-extensions")
+        self.split("clang++", "clang", 4, "-Wno-c++17-extensions")
 
     def test_split_of_another_build(self):
         """A .dwo file with another id is not used."""

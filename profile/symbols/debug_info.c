@@ -67,7 +67,6 @@ void debug_info_free(struct debug_info *info)
     for (size_t i = 0; i < info->unit_count; i++)
         debug_unit_free(&info->units[i]);
     debug_splits_free(info);
-    object_free(info->package);
     free(info->splits);
     debug_file_close(info, &info->own);
     debug_file_close(info, &info->supplement);

@@ -1,7 +1,6 @@
 /* The units of split DWARF: their files, and the ranges of their functions. */
 #include "base/list.h"
 #include "profile/symbols/debug_unit.h"
-#include "profile/symbols/dwp_index.h"
 
 #include <dwarf.h>
 #include <errno.h>
@@ -79,52 +78,6 @@ static struct debug_bytes bytes_from(struct debug_bytes bytes, uint64_t offset)
     return (struct debug_bytes){bytes.at + offset, bytes.len - offset};
 }
 
-/* ---- the sections ---- */
-
-/* Returns the part of a section of a package; DWP_PARTS: all units use all of it. */
-static enum dwp_part part_of_section(const char *name)
-{
-    static const char *const names[] = {
-        [DWP_INFO] = ".debug_info.dwo",         [DWP_ABBREV] = ".debug_abbrev.dwo",
-        [DWP_LINE] = ".debug_line.dwo",         [DWP_STR_OFFSETS] = ".debug_str_offsets.dwo",
-        [DWP_RNGLISTS] = ".debug_rnglists.dwo",
-    };
-
-    for (enum dwp_part part = 0; part < DWP_PARTS; part++)
-        if (strcmp(name, names[part]) == 0)
-            return part;
-    return DWP_PARTS;
-}
-
-/* libdw 0.188 refuses a file in which it sees these names. */
-static const char index_name[] = ".debug_cu_index", types_name[] = ".debug_tu_index";
-
-/* Makes the headers of the copy show only the parts of one unit. False: they are not in the file.
- */
-static bool show_parts(struct object *object, const struct dwp_unit *parts)
-{
-    for (size_t i = 0; i < object->section_count; i++) {
-        Elf64_Shdr section = object->sections[i];
-        const char *name = object_section_name(object, &section);
-        enum dwp_part part = part_of_section(name);
-        if (part == DWP_PARTS && strcmp(name, index_name) != 0 && strcmp(name, types_name) != 0)
-            continue;
-        if (part == DWP_PARTS) {
-            section.sh_type = SHT_NOBITS;
-            section.sh_name = 0;
-            object_change_section(object, i, &section);
-            continue;
-        }
-        if ((section.sh_flags & SHF_COMPRESSED) || parts->offset[part] > section.sh_size ||
-            parts->size[part] > section.sh_size - parts->offset[part])
-            return false;
-        section.sh_offset += parts->offset[part];
-        section.sh_size = parts->size[part];
-        object_change_section(object, i, &section);
-    }
-    return true;
-}
-
 /* Finds the unit with the id; in DWARF 5 those of types may be before it. */
 static bool find_split_unit(struct debug_info *info, struct debug_split *split,
                             const struct skeleton *skeleton)
@@ -154,17 +107,10 @@ static bool find_split_unit(struct debug_info *info, struct debug_split *split,
     return false;
 }
 
-/*
- * Bytes that were read or unpacked for a split unit. A package is read once for all
- * units, but for each of them all its headers are.
- */
+/* Bytes that were read or unpacked for a split unit. */
 static uint64_t split_cost(const struct debug_split *split)
 {
-    const struct object *object = split->object;
-
-    return split->file.unpacked +
-           (split->packaged ? split->file.size + object->section_count * sizeof(Elf64_Shdr)
-                            : object->size);
+    return split->file.unpacked + split->object->size;
 }
 
 static void pay_split(struct debug_info *info, const struct debug_split *split)
@@ -178,31 +124,27 @@ static void free_split(struct debug_info *info, struct debug_split *split)
 {
     debug_unit_free(&split->unit);
     debug_file_close(info, &split->file);
-    if (!split->packaged)
-        object_free(split->object);
+    object_free(split->object);
     free(split);
 }
 
-/* Takes ownership of the object unless it is a package. NULL: it does not have the unit. */
+/* Takes ownership of the object. NULL: it does not have the unit. */
 static struct debug_split *open_split(struct debug_info *info, struct object *object,
-                                      const struct dwp_unit *parts, const struct skeleton *skeleton)
+                                      const struct skeleton *skeleton)
 {
     struct debug_split *split = calloc(1, sizeof *split);
     bool ranges_in_split = skeleton->version >= 5;
 
     if (!split) {
-        if (!parts)
-            object_free(object);
+        object_free(object);
         return NULL;
     }
     *split = (struct debug_split){.object = object,
-                                  .packaged = parts != NULL,
                                   .file = {.split = true},
                                   .base = skeleton->base,
                                   .version = skeleton->version};
     split->unit = (struct debug_unit){.split = split, .loaded = true, .ready = true};
-    if ((parts && !show_parts(object, parts)) || !debug_file_open(info, &split->file, object) ||
-        !find_split_unit(info, split, skeleton)) {
+    if (!debug_file_open(info, &split->file, object) || !find_split_unit(info, split, skeleton)) {
         pay_split(info, split); /* any number of skeletons may name a large file in vain */
         free_split(info, split);
         return NULL;
@@ -228,37 +170,6 @@ static struct object *open_split_object(struct debug_info *info, const char *dir
     return fd < 0 ? NULL : object_open(fd);
 }
 
-static void find_package(struct debug_info *info)
-{
-    bool more = true;
-
-    if (info->package_sought)
-        return;
-    info->package_sought = true;
-    for (unsigned i = 0; more && !info->package && i < SPLIT_ATTEMPTS; i++) {
-        info->package = open_split_object(info, NULL, NULL, i, &more);
-        if (info->package && !object_section_named(info->package, index_name)) {
-            object_free(info->package);
-            info->package = NULL;
-        }
-    }
-}
-
-static struct debug_split *split_of_package(struct debug_info *info,
-                                            const struct skeleton *skeleton)
-{
-    const Elf64_Shdr *section;
-    struct dwp_unit parts;
-    const void *bytes;
-
-    find_package(info);
-    section = info->package ? object_section_named(info->package, index_name) : NULL;
-    bytes = section ? object_section(info->package, section) : NULL;
-    if (!bytes || !dwp_find(bytes, section->sh_size, skeleton->id, &parts))
-        return NULL;
-    return open_split(info, info->package, &parts, skeleton);
-}
-
 static struct debug_split *split_of_file(struct debug_info *info, const struct skeleton *skeleton)
 {
     struct debug_split *split = NULL;
@@ -267,7 +178,7 @@ static struct debug_split *split_of_file(struct debug_info *info, const struct s
     for (unsigned i = 0; more && !split && info->split_left && i < SPLIT_ATTEMPTS; i++) {
         struct object *object = open_split_object(info, skeleton->dir, skeleton->name, i, &more);
         if (object)
-            split = open_split(info, object, NULL, skeleton);
+            split = open_split(info, object, skeleton);
     }
     return split;
 }
@@ -301,9 +212,7 @@ static void seek_body(struct debug_info *info, struct debug_unit *unit)
     unit->body_sought = true;
     if (unit->missed || !read_skeleton(info, unit, &skeleton))
         return;
-    split = info->split_left ? split_of_package(info, &skeleton) : NULL;
-    if (!split && info->split_left)
-        split = split_of_file(info, &skeleton);
+    split = split_of_file(info, &skeleton);
     if (split && !keep_split(info, unit, split)) {
         free_split(info, split);
         split = NULL;

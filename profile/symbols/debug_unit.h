@@ -72,12 +72,11 @@ struct debug_file {
 };
 
 /*
- * The .dwo file of a skeleton unit, or its part of a .dwp package: the functions and
- * names. The lines, the addresses and, in DWARF 4, the ranges are in the module.
+ * The .dwo file of a skeleton unit: the functions and names. The lines, the addresses
+ * and, in DWARF 4, the ranges are in the module.
  */
 struct debug_split {
     struct object *object;
-    bool packaged; /* the object is the package */
     struct debug_file file;
     struct debug_unit unit; /* of `file` */
     struct debug_unit *skeleton;
@@ -92,8 +91,6 @@ struct debug_info {
     const struct debug_files *files; /* opens split files; NULL: none are opened */
     struct debug_split **splits;     /* those that are open */
     size_t split_count, split_capacity;
-    struct object *package; /* the module's .dwp; NULL: none, or not sought yet */
-    bool package_sought;
     uint64_t split_left;     /* bytes that may still be read or unpacked of split files */
     uint64_t split_unpacked; /* bytes that those that are open have unpacked */
     struct debug_missing missing;

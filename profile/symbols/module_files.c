@@ -130,11 +130,9 @@ static int open_supplement_of(const struct symbols_options *options, const char 
 static int split_path(char path[PATH_MAX], const char *module, const char *dir, const char *name,
                       unsigned attempt)
 {
-    const char *slash = strrchr(module, '/'), *last = name ? strrchr(name, '/') : NULL;
+    const char *slash = strrchr(module, '/'), *last = strrchr(name, '/');
     int folder = slash ? (int)(slash - module) : 0;
 
-    if (!name)
-        return attempt ? -1 : snprintf(path, PATH_MAX, "%s.dwp", module);
     if (attempt == 0)
         return name[0] == '/' || !dir ? snprintf(path, PATH_MAX, "%s", name)
                                       : snprintf(path, PATH_MAX, "%s/%s", dir, name);
@@ -147,9 +145,8 @@ static int split_path(char path[PATH_MAX], const char *module, const char *dir, 
 
 /*
  * Opens a file of split DWARF, in the root of the target or of the options: its name below the
- * directory where the compiler was, then beside the module; without a name the module's package,
- * its path with .dwp. -EDOM: there is no other place. The target has chosen all names, so nothing
- * is opened beside its root.
+ * directory where the compiler was, then beside the module. -EDOM: there is no other place. The
+ * target has chosen all names, so nothing is opened beside its root.
  */
 static int open_split_file_of(const char *module, const struct symbols_options *options,
                               const struct file_wanted *wanted)

@@ -200,12 +200,6 @@ void object_hide_section(struct object *object, size_t index)
     change_bytes(object, at + offsetof(Elf64_Shdr, sh_type), &none, sizeof none);
 }
 
-void object_change_section(struct object *object, size_t index, const Elf64_Shdr *section)
-{
-    change_bytes(object, object->header.e_shoff + index * sizeof *section, section,
-                 sizeof *section);
-}
-
 bool object_code_address(const struct object *object, uint64_t offset, uint64_t *address)
 {
     for (size_t i = 0; i < object->phdr_count; i++) {

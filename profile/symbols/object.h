@@ -44,8 +44,6 @@ const Elf64_Shdr *object_section_named(const struct object *object, const char *
 void objects_trim(void);
 /* Makes a section one without bytes for code that parses the copy. */
 void object_hide_section(struct object *object, size_t index);
-/* Replaces a section's header for such code. */
-void object_change_section(struct object *object, size_t index, const Elf64_Shdr *section);
 
 /*
  * Finds the link-time address of the code at a file offset. False: no
