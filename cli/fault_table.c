@@ -225,8 +225,6 @@ static const struct fault_row rows[] = {
     {FAULT_STATS_NO_JSON, "stats_no_json", EXIT_REFUSED,
      "its report is not JSON (%W): jemalloc has JSON since 4.3",
      "run jeattach stats without --json, or with --full"},
-    {FAULT_STATS_REPORT, "stats_report", EXIT_USAGE, "no report of jemalloc in JSON: %W",
-     "make one with jeattach stats --json PID"},
     {FAULT_CORE, "core", EXIT_USAGE, "%W%E",
      "give a core file of a 64-bit process: of the kernel, of gcore, or of coredumpctl dump"},
     {FAULT_CORE_INPUT, "core_input", EXIT_USAGE, "%W%E", NULL},

@@ -73,9 +73,6 @@ const struct option_row option_rows[] = {
      "percentage of the time for which a thread may be stopped (default 1)"},
     {"sort", '\0', OPTION_TEXT, AT(report.sort), TAKES_REFRESH | TAKES_FILE | TAKES_STATS, 0,
      OPTIONS_OF_VERB, "BY", "cur: by the memory that a site holds (default); growth"},
-    {"list", '\0', OPTION_TEXT, AT(report.list), TAKES_FILE, 0, OPTIONS_OF_VERB, "RE",
-     "show the source of the functions that match this regular expression, with what each line "
-     "allocates"},
     {"list", '\0', OPTION_FLAG, AT(list), TAKES_NAMES, 0, OPTIONS_OF_VERB, NULL,
      "list names and their values: those that cost nothing to read; with a PATTERN (* and ?) all "
      "that match: 'opt.*', 'stats.arenas.0.bins.3.*'"},
@@ -88,9 +85,6 @@ const struct option_row option_rows[] = {
      "samples; read from memory, without a call"},
     {"bins", '\0', OPTION_FLAG, AT(bins), TAKES_STATS, 0, OPTIONS_OF_VERB, NULL,
      "show each size class: live objects and bytes, free space in its slabs"},
-    {"stats", '\0', OPTION_TEXT, AT(stats_file), TAKES_FILE, 0, OPTIONS_OF_VERB, "FILE",
-     "show the fragmentation by stack: shares out the free space in slabs, from the statistics of "
-     "the same process (jeattach stats --full --json), to the stacks whose objects keep them"},
     {"samples", '\0', OPTION_FLAG, AT(by_samples), TAKES_GROWTH, 0, OPTIONS_OF_VERB, NULL,
      "take stacks only from the samples of profiling; fail where it is not enabled"},
     {"faults", '\0', OPTION_FLAG, AT(by_faults), TAKES_GROWTH, 0, OPTIONS_OF_VERB, NULL,

@@ -37,7 +37,7 @@ enum {
 /* How a profile is shown; NULL or false: not given. */
 struct profile_options {
     const char *format, *focus, *ignore, *hide, *show, *unit, *value, *root, *perf_map;
-    const char *rows, *sort, *depth, *list;
+    const char *rows, *sort, *depth;
     bool by_thread, debuginfod, no_inlines, keep_allocator, no_fold, full_names, invert, lines;
 };
 
@@ -89,7 +89,6 @@ struct options {
     bool show_bytes;            /* --show-bytes */
     unsigned period;            /* --period, in page faults; 0: not given */
     unsigned samples;           /* --samples; 0: not given */
-    const char *stats_file;     /* --stats; NULL: none */
     bool verbose;
     const char *wrong; /* after options_parse: what is inconsistent; NULL: nothing */
     struct profile_options report;

@@ -55,13 +55,6 @@ static const char *wrong_with_file(const struct options *options)
         return "only one of the two profiles can come from stdin";
     if (options->between_count && !options->base)
         return "--between requires --base: it is for profiles between the two";
-    if (options->stats_file && (options->base || options->report.list))
-        return "--stats cannot be combined with --base, --between or --list";
-    if (is_empty_text(options->stats_file))
-        return "--stats requires a file, or - for stdin";
-    if (options->stats_file && strcmp(options->file, "-") == 0 &&
-        strcmp(options->stats_file, "-") == 0)
-        return "only one of profile and statistics can come from stdin";
     for (size_t i = 0; i < options->between_count; i++)
         if (strcmp(options->between[i], "-") == 0)
             return "a profile given with --between cannot come from stdin";

@@ -161,9 +161,7 @@ static bool set_view(struct presentation *presentation, const struct options *op
         return refuse_option("--invert", "formats tree and flame");
     if (report->lines && !tree && !text)
         return refuse_option("--lines", "formats text and tree");
-    if (report->list && !text)
-        return refuse_option("--list", "format text");
-    return set_regex(presentation, "--list", report->list, &presentation->display.list);
+    return true;
 }
 
 /* Other tools have options of their own for it. */

@@ -64,10 +64,4 @@ uint64_t large_live(const struct large_class *large);
  */
 fault_code bins_read(struct injection *injection, const struct instance *instance,
                      struct bins *bins, struct fault *fault);
-/*
- * Takes the same from a report of malloc_stats_print("J"), since 4.3, or from an object
- * that has one as its member "stats" (jeattach stats --json of several processes).
- * FAULT_STATS_REPORT: it is none, or lacks the size classes. The text may hold any bytes.
- */
-fault_code bins_parse(struct bins *bins, const char *json, size_t len, struct fault *fault);
 void bins_free(struct bins *bins);

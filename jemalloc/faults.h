@@ -27,7 +27,6 @@ enum {
     FAULT_DUMP_UNSAFE, /* a dump to that file could harm the target */
     FAULT_DUMP_EXISTS, /* a dump would replace that file */
     FAULT_DUMP_NAMELESS, /* jemalloc has no name for the profile */
-    FAULT_STATS_REPORT,  /* a text is no report of malloc_stats_print in JSON */
 };
 
 /* Values of fault.reason of FAULT_NO_ALLOCATOR. */

@@ -371,13 +371,3 @@ fault_code frag_take(struct frag *frag, struct attachment *attachment, struct fa
     rc = readout_call_instead(attachment, fault);
     return rc == FAULT_NONE ? take_frag_by_call(frag, attachment, fault) : rc;
 }
-
-/* ---- of a report ---- */
-
-fault_code frag_parse(struct frag *frag, const char *json, size_t len, struct fault *fault)
-{
-    fault_code rc = bins_parse(&frag->bins, json, len, fault);
-
-    frag->counted = rc == FAULT_NONE;
-    return rc == FAULT_NONE ? take_frag_classes(frag, fault) : rc;
-}

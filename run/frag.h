@@ -25,7 +25,7 @@ struct frag {
     fault_code why;         /* without one: FAULT_PROF_DISABLED, FAULT_PROF_ABSENT, or unreadable */
 };
 
-/* frag_free releases what frag_take or frag_parse has made, after a failure, too. */
+/* frag_free releases what frag_take has made, after a failure, too. */
 void frag_init(struct frag *frag);
 void frag_free(struct frag *frag);
 
@@ -37,6 +37,3 @@ void frag_free(struct frag *frag);
  * bins_read and live_take.
  */
 fault_code frag_take(struct frag *frag, struct attachment *attachment, struct fault *fault);
-
-/* Takes the statistics from a report of jemalloc in JSON: faults of bins_parse. The RSS is 0. */
-fault_code frag_parse(struct frag *frag, const char *json, size_t len, struct fault *fault);

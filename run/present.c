@@ -3,7 +3,6 @@
 #include "base/interruptions.h"
 #include "profile/views/dot.h"
 #include "profile/views/flame.h"
-#include "profile/views/listing.h"
 #include "profile/views/pprof.h"
 #include "profile/views/profile_json.h"
 #include "profile/views/symbolized.h"
@@ -74,7 +73,7 @@ static fault_code open_part(struct part *part, const struct part *first,
     symbols = *source->symbols;
     symbols.once = once;
     symbols.deadline = deadline;
-    symbols.system_lines = presentation->display.lines || presentation->display.list;
+    symbols.system_lines = presentation->display.lines;
     part->symbols = locations_symbols(&part->profile, &symbols);
     return part->symbols ? FAULT_NONE : no_memory(fault);
 }
@@ -261,9 +260,7 @@ static fault_code write_samples(const struct presentation *presentation,
                          (const char *)part->source->text->bytes, part->source->text->len, out);
         break;
     case FORMAT_TEXT:
-        good = presentation->display.list
-                   ? listing_write(samples, &presentation->display, part->source->symbols, out)
-                   : top_write(samples, &presentation->display, out);
+        good = top_write(samples, &presentation->display, out);
         break;
     default:
         good = writers[presentation->format](samples, &presentation->display, out);

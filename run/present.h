@@ -19,11 +19,11 @@ struct present_source {
 
 struct presentation {
     enum format format;
-    struct display display;         /* its list may point into regexes */
+    struct display display;
     struct samples_options samples; /* its filter may point into regexes */
     bool no_inlines, debuginfod;    /* for the names of a target's addresses */
     uint64_t until;                 /* CLOCK_MONOTONIC ns, when names are given up; 0: never */
-    regex_t regexes[5];             /* freed by presentation_free */
+    regex_t regexes[4];             /* freed by presentation_free */
     size_t regex_count;
     char title[256];
     bool cut_short;                  /* the process ended: the title says so */

@@ -1,4 +1,4 @@
-"""Programs whose slabs are nearly empty: frag names the stack that pins them, live and offline."""
+"""Programs whose slabs are nearly empty: frag names the stack that pins them."""
 
 import json
 import os
@@ -84,35 +84,14 @@ class Frag(lib.TestCase):
         self.assertEqual(len(rows), 1, told["rows"])
         return rows[0]
 
-    def dump_both(self, process):
-        place = self.directory()
-        profile, stats = os.path.join(place, "x.heap"), os.path.join(place, "x.json")
-        self.assert_ran(lib.run_tool("dump", "-o", profile, process.pid))
-        with open(stats, "wb") as file:
-            file.write(self.assert_ran(lib.run_tool("stats", "--full", "--json", process.pid)).out)
-        return profile, stats
-
     def assert_found(self, mode, function):
-        """Live, offline the same, and in words."""
+        """In numbers and in words."""
         process, waste = self.start_waster(mode)
         told = self.frag(process.pid)
         self.assert_blames(told, function, waste)
         self.assertEqual(told["profile"], "sampled")
         self.assertLess((told["parts"]["free_pages"] or 0) + told["returned_by_purge"], 1 << 20)
-        profile, stats = self.dump_both(process)
-        offline = json.loads(
-            self.assert_ran(lib.run_tool("report", "--json", profile, "--stats", stats)).out
-        )
-        self.assert_adds_up(offline)
-        self.assertIsNone(offline["rss"])
-        self.assertEqual(offline["rows"][0]["stack"], told["rows"][0]["stack"])
-        self.assertAlmostEqual(
-            offline["rows"][0]["bytes"], told["rows"][0]["bytes"], delta=TOLERANCE * waste
-        )
-        self.assertEqual((offline["source"], offline["by_samples"]), ("call", 0))
-        self.assertEqual({row["by"] for row in offline["rows"]} - {None}, {"inference"})
         self.assertEqual({row["by"] for row in told["rows"]} - {None}, {"samples"})
-        self.assert_blames(offline, function, waste)
         text = self.assert_ran(lib.run_tool("frag", process.pid)).text
         answer, rest = text.split("\n", 1)
         self.assertEqual(answer, "frag[%d] %s" % (process.pid, told["answer"]))
@@ -268,40 +247,6 @@ class Frag(lib.TestCase):
         text = self.assert_ran(lib.run_tool("frag", process.pid)).text
         self.assertRegex(text, r"\Afrag\[\d+\] no waste to speak of: .* \(RSS\)")
         self.assertNotIn("free space   share", text)
-
-    def test_files(self):
-        """What report refuses, and the warning about files that are of two processes."""
-        process, _ = self.start_waster("survivors")
-        other, _ = self.start_waster("full")
-        profile, stats = self.dump_both(process)
-        other_profile, _ = self.dump_both(other)
-        quiet = self.assert_ran(lib.run_tool("report", profile, "--stats", stats))
-        self.assertNotIn("hardly", quiet.err)
-        strange = self.assert_ran(lib.run_tool("report", other_profile, "--stats", stats))
-        self.assertRegex(strange.err, r"represents .* hardly of the same process and time")
-        with open(stats, "rb") as file:
-            piped = self.assert_ran(lib.run_tool("report", profile, "--stats", "-", stdin=file))
-        self.assertEqual(piped.text, quiet.text)
-        for words, reason in (
-            ((profile, "--stats", profile), "(?i)statistics|JSON"),
-            ((profile, "--stats", "/nonexistent"), "No such file"),
-            ((profile, "--stats", stats, "-f", "flame"), "formats text and json"),
-            ((profile, "--stats", stats, "--base", profile), "--stats cannot be combined"),
-            (("-", "--stats", "-"), "only one of"),
-            ((profile, "--stats", ""), "requires a file"),
-        ):
-            with self.subTest(words=words):
-                result = lib.run_tool("report", *words)
-                self.assertEqual(result.code, lib.USAGE, result)
-                self.assertRegex(result.err, reason)
-        written = os.path.join(self.directory(), "x.txt")
-        self.assert_ran(lib.run_tool("report", profile, "--stats", stats, "-o", written))
-        with open(written, encoding="utf-8") as file:
-            self.assertEqual(file.read(), quiet.text)
-        cut = os.path.join(self.directory(), "cut.json")
-        with open(stats, "rb") as file, open(cut, "wb") as out:
-            out.write(re.sub(rb"\s+", b" ", file.read())[:5000])
-        self.assertNotEqual(lib.run_tool("report", profile, "--stats", cut).code, lib.OK)
 
 
 if __name__ == "__main__":

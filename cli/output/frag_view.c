@@ -316,8 +316,7 @@ static void print_frag_answer(const struct frag_view *view, const struct parts *
     struct wrap wrap;
     FILE *line = wrap_begin(&wrap, out);
 
-    if (view->pid)
-        fprintf(line, "%s[%d] ", message_clean(view->name, clean, sizeof clean), view->pid);
+    fprintf(line, "%s[%d] ", message_clean(view->name, clean, sizeof clean), view->pid);
     text_write_clean(line, describe_answer(view, parts, judge(parts), text), "");
     fputc('\n', line);
     fputs(colors ? "\033[1m" : "", out);
@@ -733,15 +732,4 @@ void frag_json(const struct frag_view *view, struct json *json)
         json_frag_row(view, &view->waste->rows[i], json);
     json_list_end(json);
     advice_json(&advice, "helps", json);
-}
-
-/* ---- */
-
-bool frag_contradicts(const struct frag *frag, const struct samples *samples, double *sampled)
-{
-    const struct amount total = samples_total(samples, VALUE_BYTES);
-    const double allocated = (double)frag->account.counted.gauges.allocated;
-
-    *sampled = (double)total.now;
-    return *sampled - 2 * amount_error(&total) > 1.25 * allocated + WASTE_LEAST;
 }

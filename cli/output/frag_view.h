@@ -14,7 +14,7 @@ struct frag_view {
     const struct waste *waste;
     const struct display *display;
     const char *name;
-    int pid;         /* 0: of files */
+    int pid;
     bool in_program; /* its jemalloc is linked into the program */
 };
 
@@ -22,9 +22,3 @@ struct frag_view {
 void frag_print(const struct frag_view *view, FILE *out);
 /* Adds the members. */
 void frag_json(const struct frag_view *view, struct json *json);
-
-/*
- * True if the samples represent more memory than the statistics count, beyond the sampling error:
- * they are not of the same process and time.
- */
-bool frag_contradicts(const struct frag *frag, const struct samples *samples, double *sampled);

@@ -124,8 +124,7 @@ const struct verb verb_frag = {
              "Objects that no sample explains have rows [not sampled], with the number of\n"
              "samples that would be expected where that is small.\n"
              "\n"
-             "jeattach purge returns free pages, not the space in slabs. For saved files:\n"
-             "jeattach report FILE --stats FILE.\n",
+             "jeattach purge returns free pages, not the space in slabs.\n",
     .options =
         {
             {"rows", NULL, "show at most N rows of the table (default 10); 0: all, however small"},

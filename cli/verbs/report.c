@@ -1,16 +1,13 @@
 /* jeattach report */
 #include "base/text.h"
-#include "base/units.h"
 #include "base/util.h"
 #include "cli/faults.h"
 #include "cli/message.h"
 #include "cli/notes.h"
-#include "cli/output/frag_view.h"
 #include "cli/presentation.h"
 #include "cli/verbs/verbs.h"
 #include "cli/words.h"
 #include "elf/rootfile.h"
-#include "run/frag.h"
 #include "run/interrupt.h"
 #include "run/stall_guard.h"
 
@@ -27,7 +24,6 @@ enum { READ_SIZE = 1 << 20, INPUTS_MAX = 2 + OPTIONS_BETWEEN_MAX };
 struct input {
     struct sink text;
     uint64_t time_ns;
-    bool statistics; /* not a profile */
 };
 
 static fault_code set_input_fault(struct fault *fault, int err, const char *path)
@@ -37,7 +33,7 @@ static fault_code set_input_fault(struct fault *fault, int err, const char *path
 
 static bool is_no_profile(const struct input *input)
 {
-    return !input->statistics && input->text.len >= HEAP_BEGIN_MAX &&
+    return input->text.len >= HEAP_BEGIN_MAX &&
            !heap_begins((const char *)input->text.bytes, input->text.len);
 }
 
@@ -199,97 +195,6 @@ static int open_report_map(void *ctx)
                                     : open_map_of_process(options->file);
 }
 
-/* ---- with statistics ---- */
-
-struct frag_report {
-    const struct options *options;
-    enum format format;
-    struct frag frag;
-    FILE *out;
-};
-
-static fault_code read_statistics(struct frag *frag, const char *path, struct fault *fault)
-{
-    struct input input = {.statistics = true};
-    fault_code rc = read_input(&input, path, fault);
-
-    if (rc == FAULT_NONE)
-        rc = frag_parse(frag, (const char *)input.text.bytes, input.text.len, fault);
-    sink_free(&input.text);
-    return rc;
-}
-
-static void warn_contradiction(const struct frag_report *report, const struct samples *samples)
-{
-    double sampled;
-    char profile[UNITS_TEXT], counted[UNITS_TEXT];
-
-    if (frag_contradicts(&report->frag, samples, &sampled) && !report->options->quiet)
-        message("the profile represents %s in use, but the statistics count %s: they are hardly "
-                "of the same process and time",
-                units_bytes(sampled, profile),
-                units_bytes((double)report->frag.account.counted.gauges.allocated, counted));
-}
-
-static bool show_frag_report(const struct samples *samples, const struct display *display,
-                             void *ctx)
-{
-    const struct frag_report *report = ctx;
-    const struct frag *frag = &report->frag;
-    struct waste waste;
-    const struct frag_view view = {
-        .frag = frag, .samples = samples, .waste = &waste, .display = display};
-    struct json json;
-    bool good = waste_make(&waste, frag->classes, frag->class_count, samples);
-
-    if (good && report->format == FORMAT_JSON) {
-        json_begin(&json, report->out);
-        frag_json(&view, &json);
-        json_end(&json);
-    } else if (good) {
-        frag_print(&view, report->out);
-    }
-    waste_free(&waste);
-    warn_contradiction(report, samples);
-    return good;
-}
-
-/* Writes the fragmentation by stack to the output, in place of the profile. */
-static fault_code present_frag(struct presentation *presentation, const struct options *options,
-                               const struct present_source *source, struct output *output,
-                               struct fault *fault)
-{
-    struct frag_report report = {.options = options, .format = presentation->format};
-    fault_code rc;
-
-    frag_init(&report.frag);
-    rc = read_statistics(&report.frag, options->stats_file, fault);
-    report.out = rc == FAULT_NONE ? output_stream(output) : NULL;
-    if (report.out) {
-        presentation->also = show_frag_report;
-        presentation->also_ctx = &report;
-        rc = present(presentation, source, 1, NULL, fault);
-        if (fclose(report.out) != 0 && !output->err)
-            output->err = ENOMEM;
-        if (rc == FAULT_NONE)
-            rc = output_finish(output, "", 0, fault);
-    } else if (rc == FAULT_NONE) {
-        rc = fault_set(fault, FAULT_INTERNAL, ENOMEM, "report", "out of memory");
-    }
-    frag_free(&report.frag);
-    return rc;
-}
-
-static bool check_frag_format(const struct presentation *presentation,
-                              const struct options *options)
-{
-    if (!options->stats_file || presentation->format == FORMAT_TEXT ||
-        presentation->format == FORMAT_JSON)
-        return true;
-    message("--stats works only with the formats text and json: choose one with -f");
-    return false;
-}
-
 /* ---- the profile ---- */
 
 /* Reads the profile, the base if there is one, and those between them. */
@@ -328,8 +233,6 @@ static fault_code perform_report(struct presentation *presentation, const struct
         sources[i] = (struct present_source){
             .text = &inputs[i].text, .symbols = &symbols, .time_ns = inputs[i].time_ns};
     make_title(presentation, options);
-    if (options->stats_file)
-        return present_frag(presentation, options, sources, output, fault);
     return present(presentation, sources, count, output, fault);
 }
 
@@ -370,7 +273,7 @@ static int report_main(const struct options *options, pid_t pid)
     stall_guard_start(&stall_guard, STALL_GUARD_NO_DEADLINE, &stall);
     if (presentation_init(&presentation, options, FORMAT_TEXT) &&
         set_sort(&presentation, options->report.sort) &&
-        check_frag_format(&presentation, options) && check_named_map(options->report.perf_map)) {
+        check_named_map(options->report.perf_map)) {
         presentation.events = &events;
         code = EXIT_DONE;
         if (perform_report(&presentation, options, inputs, &output, &fault) != FAULT_NONE)
@@ -391,12 +294,7 @@ const struct verb verb_report = {
     .takes = TAKES_OUTPUT | TAKES_FORMAT | TAKES_FILE,
     .intro = "Shows a heap profile in jemalloc's own format, from any machine; - is stdin. The\n"
              "numbers are estimates of the memory in use, computed from the samples as jeprof\n"
-             "and pprof do. No process is needed, but the binaries that it had mapped are.\n"
-             "\n"
-             "With --stats it shows what jeattach frag shows of a process, from two files:\n"
-             "\n"
-             "  jeattach dump -o x.heap PID; jeattach stats --json PID >x.json\n"
-             "  jeattach report x.heap --stats x.json\n",
+             "and pprof do. No process is needed, but the binaries that it had mapped are.\n",
     .options =
         {
             {"format", NULL,

@@ -103,7 +103,7 @@ _jeattach()
         frag) options+=' --rows --call --no-call --force-hooks' ;;
         peek) options+=' --samples --show-bytes --rows --core --exe --root' ;;
         explain) options+=' --duration --core --exe --root' ;;
-        report) options+=" --base --between --stats --root --perf-map --sort --list $looks" ;;
+        report) options+=" --base --between --root --perf-map --sort $looks" ;;
         status) options+=' --core --exe --root' ;;
         on) options+=' --repair --allow-reset' ;;
         mallctl) options+=' --list' ;;
@@ -187,7 +187,7 @@ _jeattach()
             _jeattach_words 'auto B KiB MiB GiB' "$cur"
             return
             ;;
-        --path | --instance | --focus | --ignore | --hide | --show | --list | --rows | --count | --keep | --share | --step) return ;;
+        --path | --instance | --focus | --ignore | --hide | --show | --rows | --count | --keep | --share | --step) return ;;
         -d | --interval | --duration | --every | --settle)
             _jeattach_words '10s 30s 5m 1h' "$cur"
             return

@@ -136,7 +136,6 @@ complete -c jeattach -n "__jeattach_verb $sites" -l no-inlines -d 'use only symb
 complete -c jeattach -n "__jeattach_verb $sites" -l debuginfod -d 'ask servers for debug information'
 complete -c jeattach -n '__jeattach_verb top' -l sort -x -a 'cur growth' -d 'order of the sites'
 complete -c jeattach -n '__jeattach_verb report' -l sort -x -a 'flat cum' -d 'order of the functions'
-complete -c jeattach -n '__jeattach_verb report' -l list -x -d 'show the source of functions, with what each line allocates'
 complete -c jeattach -n '__jeattach_verb report' -l base -r -F -d 'show the growth since this profile'
 complete -c jeattach -n '__jeattach_verb report' -l between -r -F -d 'a profile from the time between the two'
 complete -c jeattach -n '__jeattach_verb report' -l perf-map -r -F -d 'take names of code made at run time from this file'
@@ -175,4 +174,3 @@ complete -c jeattach -n '__jeattach_verb peek frag' -l rows -x -d 'show at most 
 complete -c jeattach -n '__jeattach_verb stats' -l bins -d 'show each size class'
 complete -c jeattach -n '__jeattach_verb stats' -l rows -x -d 'show at most N rows; 0: all'
 complete -c jeattach -n '__jeattach_verb stats' -l sort -x -a 'live waste size' -d 'order of the size classes'
-complete -c jeattach -n '__jeattach_verb report' -l stats -r -F -d 'show the fragmentation by stack, from these statistics'

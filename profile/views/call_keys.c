@@ -6,7 +6,6 @@
 struct line_key {
     const struct locations *locations;
     uint32_t *first; /* for each key, a line that has it */
-    enum call_key key;
 };
 
 static bool same_source_line(const void *ctx, uint32_t place, const void *key)
@@ -16,24 +15,21 @@ static bool same_source_line(const void *ctx, uint32_t place, const void *key)
     const struct function *a = &keys->locations->functions[x->function],
                           *b = &keys->locations->functions[y->function];
 
-    return (keys->key == KEY_FILE || x->line == y->line) && a->group == b->group &&
-           strcmp(a->file, b->file) == 0;
+    return x->line == y->line && a->group == b->group && strcmp(a->file, b->file) == 0;
 }
 
-/* Numbers the lines of the source, or the functions of each file. */
-static bool number_lines(struct call_keys *keys, const struct locations *locations,
-                         enum call_key key)
+/* Numbers the lines of the source. */
+static bool number_lines(struct call_keys *keys, const struct locations *locations)
 {
     AUTO_FREE uint32_t *first = reallocarray(NULL, locations->line_count + 1, sizeof *first);
-    const struct line_key known = {locations, first, key};
+    const struct line_key known = {locations, first};
     struct table table;
     bool good = first != NULL;
 
     table_init(&table);
     for (size_t i = 0; good && i < locations->line_count; i++) {
         const struct location_line *line = &locations->lines[i];
-        uint64_t number = (uint64_t)locations->functions[line->function].group << 32 |
-                          (key == KEY_LINE ? line->line : 0);
+        uint64_t number = (uint64_t)locations->functions[line->function].group << 32 | line->line;
         first[keys->count] = (uint32_t)i;
         keys->of_line[i] = table_put(&table, table_hash_number(&table, number), same_source_line,
                                      &known, line, (uint32_t)keys->count);
@@ -51,7 +47,7 @@ bool call_keys_make(struct call_keys *keys, const struct locations *locations, e
     if (!keys->of_line)
         return false;
     if (key != KEY_FUNCTION)
-        return number_lines(keys, locations, key);
+        return number_lines(keys, locations);
     for (size_t i = 0; i < locations->line_count; i++)
         keys->of_line[i] = locations->functions[locations->lines[i].function].group;
     return true;

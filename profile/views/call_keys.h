@@ -1,12 +1,11 @@
-/* What makes two calls the same row or node: their function, its file, or their line. */
+/* What makes two calls the same row or node: their function, or their line. */
 #pragma once
 
 #include "profile/locations.h"
 
 enum call_key {
     KEY_FUNCTION, /* the name of a function as it is shown */
-    KEY_FILE,     /* and its source file */
-    KEY_LINE,     /* and the line in it */
+    KEY_LINE,     /* and its source file, and the line in it */
 };
 
 struct call_keys {

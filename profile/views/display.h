@@ -20,13 +20,12 @@ struct display {
     bool full_names; /* with template arguments, return types and parameters */
     size_t depth;    /* maximum calls of a stack, or DISPLAY_DEPTH_ALL; 0: what suits the view */
     enum display_sort sort;
-    bool lines;          /* rows and nodes are lines of the source, not functions */
-    bool inverted;       /* a tree, or a flame graph, starts with the functions that allocate; their
-                            callers are below */
-    bool unfolded;       /* every call of a stack has a row */
-    bool utf8;           /* lines may be drawn with characters that are not ASCII */
-    size_t width;        /* columns of the terminal; 0: unlimited */
-    const regex_t *list; /* the functions whose source is listed; NULL: none */
+    bool lines;    /* rows and nodes are lines of the source, not functions */
+    bool inverted; /* a tree, or a flame graph, starts with the functions that allocate; their
+                      callers are below */
+    bool unfolded; /* every call of a stack has a row */
+    bool utf8;     /* lines may be drawn with characters that are not ASCII */
+    size_t width;  /* columns of the terminal; 0: unlimited */
     const char *title;
 };
 

@@ -138,9 +138,9 @@ static bool count_samples(struct counter *counter)
     return true;
 }
 
-bool top_make_by(struct top *top, const struct samples *samples, const struct display *display,
-                 enum call_key key)
+bool top_make(struct top *top, const struct samples *samples, const struct display *display)
 {
+    const enum call_key key = display->lines ? KEY_LINE : KEY_FUNCTION;
     struct counter counter = {.top = top, .samples = samples, .display = display};
     struct order order = {samples->locations.groups, display->sort};
     bool good;
@@ -159,11 +159,6 @@ bool top_make_by(struct top *top, const struct samples *samples, const struct di
                               samples_error(samples, &top->rows[i].whole);
     qsort_r(top->rows, top->count, sizeof *top->rows, by_size, &order);
     return true;
-}
-
-bool top_make(struct top *top, const struct samples *samples, const struct display *display)
-{
-    return top_make_by(top, samples, display, display->lines ? KEY_LINE : KEY_FUNCTION);
 }
 
 /* Returns the amount that decides what is too small to show: for a comparison, the base. */

@@ -28,9 +28,6 @@ struct top {
 
 /* False: out of memory. The caller frees rows. */
 bool top_make(struct top *top, const struct samples *samples, const struct display *display);
-/* Does the same with a row for each such key. */
-bool top_make_by(struct top *top, const struct samples *samples, const struct display *display,
-                 enum call_key key);
 
 /*
  * True if an amount, such as a row's whole, is large enough to be listed. In a

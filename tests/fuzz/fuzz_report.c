@@ -5,7 +5,6 @@
 #include "profile/views/call_tree.h"
 #include "profile/views/dot.h"
 #include "profile/views/flame.h"
-#include "profile/views/listing.h"
 #include "profile/views/pprof.h"
 #include "profile/views/profile_json.h"
 #include "profile/views/symbolized.h"
@@ -57,25 +56,12 @@ static void write_trees(const struct samples *samples, const struct display *dis
     }
 }
 
-static void write_listing(const struct samples *samples, const struct display *display, FILE *out)
-{
-    static const struct symbols_options nothing = {.root = "/proc/self/fdinfo"};
-    struct display own = *display;
-    regex_t all;
-
-    expect(regcomp(&all, ".", REG_EXTENDED | REG_NOSUB) == 0);
-    own.list = &all;
-    expect(listing_write(samples, &own, &nothing, out));
-    regfree(&all);
-}
-
 static void write_all(const struct samples *samples, const struct display *display, FILE *out)
 {
     struct pprof_info info = {0};
 
     expect(top_write(samples, display, out));
     write_trees(samples, display, out);
-    write_listing(samples, display, out);
     expect(folded_write(samples, display, out));
     expect(flame_write(samples, display, out));
     expect(dot_write(samples, display, out));
