@@ -16,16 +16,6 @@ uint64_t bin_waste(const struct bin *bin)
     return (fit - bin->objects) * bin->size;
 }
 
-uint64_t bin_live(const struct bin *bin)
-{
-    return bin->objects * bin->size;
-}
-
-uint64_t large_live(const struct large_class *large)
-{
-    return large->bytes ? large->bytes : large->objects * large->size;
-}
-
 void bins_free(struct bins *bins)
 {
     for (size_t i = 0; i < bins->count; i++) {
@@ -238,7 +228,6 @@ static fault_code read_bins_once(struct reading *reading, struct bins *bins)
     bins->count = 1;
     bins->since_50 = reading->head.where & BINS_5;
     bins->has_nonfull = reading->head.where & BINS_521;
-    bins->has_requests = true;
     count_initialized(reading, bins);
     rc = read_sum(reading, &bins->arenas[0]);
     return rc == FAULT_NONE ? reading->reads.rc : rc;

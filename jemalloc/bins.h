@@ -45,7 +45,6 @@ struct bins {
     struct arena_bins *arenas; /* the sum first; then each initialized one, if asked for */
     size_t count;
     unsigned initialized; /* arenas */
-    bool has_requests;    /* allocations, frees and requests are known */
     bool has_nonfull;     /* since 5.2.1 */
     bool since_50;        /* muzzy, resident, cached and uptime_ns are known */
     bool mixed; /* another write of epoch came between, each time: not all of one moment */
@@ -53,10 +52,6 @@ struct bins {
 
 /* Returns the bytes that are free in the slabs of a class; 0 if the counts contradict it. */
 uint64_t bin_waste(const struct bin *bin);
-/* Returns the bytes of the objects in use. */
-uint64_t bin_live(const struct bin *bin);
-/* The same; size times number if the bytes are unknown, which may be too much since 5.3.1. */
-uint64_t large_live(const struct large_class *large);
 
 /*
  * Reads the small classes of the sum of all arenas. FAULT_STATS_ABSENT as stats_read.
