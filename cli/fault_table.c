@@ -108,11 +108,6 @@ static const struct fault_row rows[] = {
      "no thread was at a safe point: %W; its stack could not be unwound, because libunwind is not "
      "installed where jeattach runs",
      "install libunwind (package libunwind8) where jeattach runs; the target was not touched"},
-    {FAULT_UNPROVABLE, "unprovable", EXIT_NO_SAFE_POINT,
-     "none of its threads can be proven to be outside jemalloc: %W",
-     "a call needs a program whose stacks can be followed: build it, and its C library, with call "
-     "frame information (gcc -fasynchronous-unwind-tables), and keep .eh_frame; the target was not "
-     "changed"},
     {FAULT_NO_HEADROOM, "no_room", EXIT_NO_SAFE_POINT,
      "its memory limit is reached: %W, and nothing more can be reclaimed; the kernel might kill it "
      "for a page",

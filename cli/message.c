@@ -261,11 +261,10 @@ static void write_headline(char *line, const struct subject *subject, const stru
 static bool concerns_call(fault_code code)
 {
     static const fault_code codes[] = {
-        FAULT_TRACED,        FAULT_TOOL_TRACED, FAULT_DENIED_SECCOMP, FAULT_FROZEN,
-        FAULT_STOPPED,       FAULT_NO_STOP,     FAULT_NO_SAFE_POINT,  FAULT_NO_UNWINDER,
-        FAULT_NO_HEADROOM,   FAULT_NO_CPU,      FAULT_NO_SCRATCH,     FAULT_WITHHELD,
-        FAULT_UNSUPPORTED,   FAULT_HOOKS,       FAULT_UNPROVABLE,     FAULT_OCCUPIED,
-        FAULT_STOPS_THREADS,
+        FAULT_TRACED,      FAULT_TOOL_TRACED, FAULT_DENIED_SECCOMP, FAULT_FROZEN,
+        FAULT_STOPPED,     FAULT_NO_STOP,     FAULT_NO_SAFE_POINT,  FAULT_NO_UNWINDER,
+        FAULT_NO_HEADROOM, FAULT_NO_CPU,      FAULT_NO_SCRATCH,     FAULT_WITHHELD,
+        FAULT_UNSUPPORTED, FAULT_HOOKS,       FAULT_OCCUPIED,       FAULT_STOPS_THREADS,
     };
 
     for (size_t i = 0; i < ARRAY_LEN(codes); i++)

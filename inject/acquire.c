@@ -5,7 +5,6 @@
 #include "inject/faults.h"
 #include "inject/occupied.h"
 #include "inject/syscalls.h"
-#include "inject/unprovable.h"
 #include "inject/unwind.h"
 
 #include <errno.h>
@@ -358,10 +357,6 @@ static fault_code judge_search(const struct search *search, struct fault *fault)
 
     if (is_hopeless(search))
         return refuse_bounds(search, FAULT_UNSUPPORTED, fault);
-    if (unprovable_all(&search->candidates, injection->stops) ||
-        (deadline_passed(env->deadline) &&
-         unprovable_so_far(&search->candidates, injection->stops)))
-        return unprovable_fault(injection, &search->candidates, fault);
     if (!late && !useless)
         return FAULT_NONE;
     return injection->summary.attempts || search->skipped

@@ -382,7 +382,7 @@ static void note_result(struct injection *injection)
         evidence->unfollowed = true;
     report->in_code += evidence->proof == PROOF_PC;
     report->unproven += evidence->unfollowed;
-    stops_note(record, evidence, arch_pc(regs), arch_sp(regs), report->syscall_nr);
+    stops_note(record, evidence, arch_pc(regs), arch_sp(regs));
 }
 
 /* A thread that only the unwinder can judge is tried again at once, with the unwinder. */

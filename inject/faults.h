@@ -10,7 +10,6 @@ enum {
     FAULT_NO_STOP,       /* the thread did not stop in time (uninterruptible) */
     FAULT_NO_SAFE_POINT, /* no thread could be proven outside the allocator in time */
     FAULT_NO_UNWINDER,   /* the same, and the library that could prove more is not installed */
-    FAULT_UNPROVABLE,    /* the same, and all that its stops show is such that more are useless */
     FAULT_NO_SCRATCH,    /* the kernel refused the scratch memory */
     FAULT_STOPS_THREADS, /* its threads are stopped by signals, perhaps the owner of a lock */
     FAULT_OCCUPIED,      /* a thread keeps the address space locked, for which a call would wait */

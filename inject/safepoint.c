@@ -245,7 +245,6 @@ static struct evidence judge_by_walk(const struct plan *plan, struct memory *mem
                                      const struct evidence *scan)
 {
     struct evidence walk = unwinder_prove(unwinder, plan, regs, stack_end);
-    const remote_addr lost = walk.address;
 
     if (walk.proof == PROOF_UNWIND && walk.rest >= arch_sp(regs) && walk.rest <= stack_end)
         walk = judge_rest(plan, memory, &walk, stack_end);
@@ -254,7 +253,6 @@ static struct evidence judge_by_walk(const struct plan *plan, struct memory *mem
     /* The first thread never ends like this: it needs no walk if its words are clean. */
     if (walk.proof == PROOF_EXHAUSTED && !(main_thread && scan->proof == PROOF_MAYBE_ENDING)) {
         walk.unfollowed = true;
-        walk.lost = lost;
         return walk;
     }
     if (walk.proof != PROOF_UNWIND && walk.proof != PROOF_EXHAUSTED)
@@ -265,7 +263,6 @@ static struct evidence judge_by_walk(const struct plan *plan, struct memory *mem
      */
     walk = *scan;
     walk.unfollowed = true;
-    walk.lost = lost;
     if (walk.proof == PROOF_MAYBE_ENDING)
         walk.proof = PROOF_SAFE;
     return walk;

@@ -49,8 +49,7 @@ struct evidence {
     remote_addr inner;   /* pc of the last frame but one; 0: none, or no walk to the end */
     remote_addr rest; /* PROOF_UNWIND: stack pointer of the frame where the walk ended; 0: none */
     bool unwalked;    /* the words were not clean, and the frames were not followed */
-    bool unfollowed;  /* the same, because they cannot be: at lost, for lack of information */
-    remote_addr lost;
+    bool unfollowed;  /* the same, because they cannot be, for lack of information */
     bool inner_exact; /* inner is where the thread is, or was interrupted; otherwise after a call */
 };
 

@@ -8,9 +8,6 @@ enum {
     SHARE = 100,             /* later at most this part of the time */
     CHARGE_MAX_NS = 10000000,
     SIDE_NS = 20000, /* what a stop costs a thread besides: it loses its CPU and its caches */
-    UNPROVEN_ENOUGH = 8,
-    UNPROVEN_NS = 3000000000,
-    IN_CODE_ENOUGH = 32,
     IDENTICAL_NS = 1000000, /* pause after identical results; doubles with each */
     IDENTICAL_DOUBLINGS = 9,
 };
@@ -20,15 +17,8 @@ struct stop_record *stops_of(struct stops *stops, pid_t tid)
     struct stop_record *record = &stops->records[(unsigned)tid % STOPS_THREADS];
 
     if (record->tid != tid)
-        *record = (struct stop_record){.tid = tid, .nr = -1};
+        *record = (struct stop_record){.tid = tid};
     return record;
-}
-
-const struct stop_record *stops_find(const struct stops *stops, pid_t tid)
-{
-    const struct stop_record *record = &stops->records[(unsigned)tid % STOPS_THREADS];
-
-    return record->tid == tid ? record : NULL;
 }
 
 /* ---- where a thread sleeps ---- */
@@ -50,7 +40,6 @@ void stops_look(struct stop_record *record, const struct thread *thread,
 
     record->at = *now;
     record->stops_there = 0;
-    record->unchanged = false;
     record->switches = 0;
     if (now->asleep && thread_status(target->proc, target->pid, thread->tid, &status) == 0)
         record->switches = status.voluntary_switches;
@@ -72,13 +61,11 @@ bool stops_is_unchanged(struct stop_record *record, const struct thread *thread,
 {
     uint64_t slept;
 
-    record->unchanged = false;
     if (!record->stops_there || !record->switches || !now->asleep || now->sp != record->sp ||
         now->pc != record->pc || record->at.sp != now->sp || depends_on_others(record->last.proof))
         return false;
     slept = count_sleeps(thread, target);
-    record->unchanged = slept && slept - record->switches <= 2 * (uint64_t)record->stops_there;
-    return record->unchanged;
+    return slept && slept - record->switches <= 2 * (uint64_t)record->stops_there;
 }
 
 /* ---- what a thread's stops show ---- */
@@ -92,17 +79,15 @@ static bool is_same_result(const struct stop_record *record, const struct eviden
 
 static void note_unproven(struct stop_record *record, bool same)
 {
-    uint64_t now = clock_now();
     unsigned doublings = record->identical;
 
-    if (!record->unproven++)
-        record->unproven_since = now;
+    record->unproven = true;
     record->identical = same ? record->identical + 1 : 0;
     record->not_before = 0;
     if (same)
         record->not_before =
-            now + ((uint64_t)IDENTICAL_NS
-                   << (doublings < IDENTICAL_DOUBLINGS ? doublings : IDENTICAL_DOUBLINGS));
+            clock_now() + ((uint64_t)IDENTICAL_NS
+                           << (doublings < IDENTICAL_DOUBLINGS ? doublings : IDENTICAL_DOUBLINGS));
 }
 
 /* It is in forbidden code, and elsewhere a moment later; or a walk may show more. */
@@ -113,15 +98,11 @@ static bool says_nothing(const struct evidence *evidence)
 }
 
 void stops_note(struct stop_record *record, const struct evidence *evidence, remote_addr pc,
-                remote_addr sp, long nr)
+                remote_addr sp)
 {
     bool same = is_same_result(record, evidence, pc, sp);
 
-    record->stops++;
-    record->in_code += evidence->proof == PROOF_PC;
     record->last = *evidence;
-    record->nr_stops = nr == record->nr ? record->nr_stops + 1 : 1;
-    record->nr = nr;
     record->pc = pc;
     record->sp = sp;
     if (says_nothing(evidence)) {
@@ -131,27 +112,10 @@ void stops_note(struct stop_record *record, const struct evidence *evidence, rem
     record->outside = *evidence;
     if (evidence->unfollowed || evidence->proof == PROOF_NO_TLS)
         note_unproven(record, same);
-    else
-        record->unproven = record->identical = 0;
-}
-
-/* True if it is mostly in forbidden code, by enough stops. */
-static bool is_mostly_in_code(const struct stop_record *record)
-{
-    return record->stops >= IN_CODE_ENOUGH && record->in_code >= record->stops / 2;
-}
-
-/* A few unproven results say little of a thread that is in forbidden code nearly always. */
-static bool is_enough(const struct stop_record *record)
-{
-    return record->unproven >= UNPROVEN_ENOUGH &&
-           (!is_mostly_in_code(record) || record->unproven >= record->stops / 4);
-}
-
-bool stops_is_unprovable(const struct stop_record *record)
-{
-    return record->unproven && clock_now() - record->unproven_since >= UNPROVEN_NS &&
-           (is_enough(record) || record->unchanged);
+    else {
+        record->unproven = false;
+        record->identical = 0;
+    }
 }
 
 /* ---- what they cost ---- */

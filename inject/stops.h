@@ -4,7 +4,7 @@
  * A stop that cannot show anything new is not made: a thread that has slept since
  * its last stop is where it was. A stop whose result cannot be told apart from
  * others like it, because the frames of the thread cannot be followed, is made ever
- * more rarely, and after some of them the thread counts as unprovable. And all
+ * more rarely. And all
  * stops together may take the target an allowance, and then a small share of its
  * time.
  */
@@ -18,19 +18,13 @@ enum { STOPS_THREADS = 1024 };
 /* The stops of one thread. Times are CLOCK_MONOTONIC ns. */
 struct stop_record {
     pid_t tid;               /* 0: none */
-    unsigned stops;          /* results */
-    unsigned in_code;        /* of them, those in forbidden code */
-    unsigned unproven;       /* of them the last so many, but for those in forbidden code */
-    unsigned identical;      /* of these the last so many, all in the same place */
-    uint64_t unproven_since; /* when the first of these was seen */
+    bool unproven;           /* its last result, but for those in forbidden code */
+    unsigned identical;      /* how often it has had the same one before, in the same place */
     uint64_t not_before;     /* no stop is worth while until then */
     struct proc_syscall at;  /* where it slept before its last stop; not asleep: not known */
     uint64_t switches;       /* and how often it had slept by then */
     unsigned stops_there;    /* stops since; each lets it sleep twice: stopped, and again */
-    bool unchanged;          /* it has slept in that place since then, when last looked at */
     remote_addr pc, sp;      /* at its last stop */
-    long nr;                 /* the system call in which it was then; -1: it was running */
-    unsigned nr_stops;       /* results in this system call */
     struct evidence last;    /* of its last stop */
     struct evidence outside; /* of the last one but for those in forbidden code */
 };
@@ -47,20 +41,17 @@ struct stops {
 
 /* Returns the record of a thread; the record of another one may be lost for it. */
 struct stop_record *stops_of(struct stops *stops, pid_t tid);
-/* Returns NULL if it has none. */
-const struct stop_record *stops_find(const struct stops *stops, pid_t tid);
 
 /* Before a stop: notes where the thread sleeps. */
 void stops_look(struct stop_record *record, const struct thread *thread,
                 const struct target *target, const struct proc_syscall *now);
 
 /*
- * After a stop: notes its result, with pc, stack pointer and number of the system
- * call (-1: none) at the stop. The result is unproven if evidence->unfollowed, or
- * if the thread is none of the C library.
+ * After a stop: notes its result, with pc and stack pointer at the stop. The result is unproven if
+ * evidence->unfollowed, or if the thread is none of the C library.
  */
 void stops_note(struct stop_record *record, const struct evidence *evidence, remote_addr pc,
-                remote_addr sp, long nr);
+                remote_addr sp);
 
 /*
  * True if the thread has slept since its last stop, in the same place, so that
@@ -68,9 +59,6 @@ void stops_note(struct stop_record *record, const struct evidence *evidence, rem
  */
 bool stops_is_unchanged(struct stop_record *record, const struct thread *thread,
                         const struct target *target, const struct proc_syscall *now);
-
-/* True if its results, over seconds, are all such that nothing can be proven by more of them. */
-bool stops_is_unprovable(const struct stop_record *record);
 
 /*
  * Charges a stop of the thread that took it ns of its time, in which the tool had

@@ -393,7 +393,7 @@ static bool ends_all(const struct fault *fault)
 
 static bool is_worth_retrying(const struct pending *pending, unsigned round)
 {
-    return pending->wanted && !pending->done && pending->fault.code != FAULT_UNPROVABLE &&
+    return pending->wanted && !pending->done &&
            (round < ROUNDS_WITHOUT_STOP || pending->fault.code == FAULT_NONE ||
             pending->fault.code == FAULT_NO_SAFE_POINT || pending->fault.code == FAULT_NO_UNWINDER);
 }

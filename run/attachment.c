@@ -28,8 +28,7 @@ static fault_code explained(struct attachment *attachment, fault_code code, stru
         *fault = end;
         return end.code;
     }
-    if (code == FAULT_DENIED || code == FAULT_NO_STOP || code == FAULT_NO_SAFE_POINT ||
-        code == FAULT_UNPROVABLE)
+    if (code == FAULT_DENIED || code == FAULT_NO_STOP || code == FAULT_NO_SAFE_POINT)
         code = permit_explain(&attachment->target, attachment->request.thread, fault);
     if ((code == FAULT_DENIED || code == FAULT_INTERNAL) && attachment->target.pid &&
         target_check_end(&attachment->target, &end) != FAULT_NONE) {

@@ -46,8 +46,9 @@ def stops_in(result):
 
 class EndlessTest(lib.TestCase):
     def refused(self, victim, *words):
-        result = lib.run_tool(*words, victim.pid, tool=lib.TRACED_TOOL)
-        self.assert_failed(result, lib.NO_SAFE_MOMENT, "none of its threads can be proven")
+        result = lib.run_tool(*words, victim.pid, "--timeout", "5s", tool=lib.TRACED_TOOL)
+        self.assert_failed(result, lib.NO_SAFE_MOMENT, "no thread was at a safe point",
+                           "need no call" if words[0] == "mallctl" else "omit --call")
         return result
 
     def assert_unharmed(self, victim, works=True):
@@ -64,10 +65,7 @@ class EndlessTest(lib.TestCase):
         victim = Endless(self, "asleep")
         result = self.refused(victim, "on", "--call")
         self.assertLess(stops_in(result), 30, result)
-        self.assertIn("thread %d was in read, and its stack contains an address in" % victim.pid,
-                      result.err)
-        self.assertIn("shows where it returns to at endless+0x", result.err)
-        self.assertNotIn("--timeout", result.err)
+        self.assertIn("the last, thread %d, was inside" % victim.pid, result.err)
         self.assert_unharmed(victim, works=False)
 
     def test_answer(self):
@@ -77,7 +75,7 @@ class EndlessTest(lib.TestCase):
         result = lib.run_tool("mallctl", "--json", victim.pid, "epoch=1")
         self.assertEqual(result.code, lib.NO_SAFE_MOMENT, result)
         error = json.loads(result.text)["error"]
-        self.assertEqual(error["code"], "unprovable")
+        self.assertEqual(error["code"], "no_safe_point")
         self.assert_unharmed(victim, works=False)
 
     def test_waking(self):
@@ -85,7 +83,6 @@ class EndlessTest(lib.TestCase):
         victim = Endless(self, "wake")
         result = self.refused(victim, "dump", "--call", "-o", os.path.join(self.directory(), "x"))
         self.assertLess(stops_in(result), 30 * (WORKERS + 1))
-        self.assertRegex(result.err, r"in \d+ of \d+ stops thread \d+ was in (clock_)?nanosleep")
         self.assert_unharmed(victim)
 
     def test_computing(self):
@@ -93,7 +90,6 @@ class EndlessTest(lib.TestCase):
         victim = Endless(self, "compute", 1)
         result = self.refused(victim, "on", "--call")
         self.assertLess(stops_in(result), 5000)
-        self.assertIn("was running", result.err)
         self.assert_unharmed(victim)
 
     def test_allocating(self):

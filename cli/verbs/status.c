@@ -500,7 +500,7 @@ static void foresee(struct status *status)
 static fault_code unless_no_safe_point(struct status *status, fault_code rc,
                                        const struct fault *fault)
 {
-    if (rc != FAULT_NO_SAFE_POINT && rc != FAULT_NO_UNWINDER && rc != FAULT_UNPROVABLE)
+    if (rc != FAULT_NO_SAFE_POINT && rc != FAULT_NO_UNWINDER)
         return rc;
     status->refusal = *fault;
     explain_refusal(status);

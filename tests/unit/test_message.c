@@ -75,11 +75,9 @@ static void test_rows(void)
 static void test_classes(void)
 {
     static const fault_code gone[] = {FAULT_GONE, FAULT_ZOMBIE, FAULT_REUSED, FAULT_EXECED},
-                            transient[] = {FAULT_TRACED,        FAULT_NO_STOP,
-                                           FAULT_FROZEN,        FAULT_STOPPED,
-                                           FAULT_NO_SAFE_POINT, FAULT_NO_SCRATCH,
-                                           FAULT_NO_UNWINDER,   FAULT_NO_HEADROOM,
-                                           FAULT_UNPROVABLE},
+                            transient[] = {FAULT_TRACED,      FAULT_NO_STOP,       FAULT_FROZEN,
+                                           FAULT_STOPPED,     FAULT_NO_SAFE_POINT, FAULT_NO_SCRATCH,
+                                           FAULT_NO_UNWINDER, FAULT_NO_HEADROOM},
                             unfinished[] = {FAULT_CALL_DEADLINE, FAULT_NO_ANSWER_HELD, FAULT_LOST},
                             neither[] = {FAULT_INTERNAL, FAULT_DENIED, FAULT_UNSUPPORTED,
                                          FAULT_INTERRUPTED, FAULT_NONE};

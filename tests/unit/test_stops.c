@@ -13,7 +13,6 @@ static const struct thread thread = {.tid = PID, .state = 'S'};
 static const struct proc_syscall asleep = {.asleep = true, .nr = 0, .sp = SP, .pc = PC};
 static const struct evidence words = {.proof = PROOF_STACK, .address = 1, .unfollowed = true},
                              frame = {.proof = PROOF_STACK, .address = 1, .frames = 4},
-                             unwalked = {.proof = PROOF_STACK, .address = 1, .unwalked = true},
                              foreign = {.proof = PROOF_FOREIGN_STACK},
                              code = {.proof = PROOF_PC, .address = PC};
 static struct stops stops;
@@ -39,7 +38,7 @@ static struct stop_record *stopped_once(unsigned times, const struct evidence *e
     write_sleeps(times);
     stops_look(record, &thread, &target, &asleep);
     stops_charge(&stops, record, 0, 0);
-    stops_note(record, evidence, PC, SP, 0);
+    stops_note(record, evidence, PC, SP);
     return record;
 }
 
@@ -76,68 +75,7 @@ static void test_not_known(void)
     CHECK(!is_unchanged(stopped_once(100, &synccall), 102));
     CHECK(!is_unchanged(stopped_once(100, &filtered), 102));
     record = stops_of(&stops, PID + STOPS_THREADS); /* takes its place */
-    CHECK(record->tid == PID + STOPS_THREADS && record->stops == 0);
-    CHECK(!stops_find(&stops, PID) && stops_find(&stops, PID + STOPS_THREADS) == record);
-}
-
-static void age(struct stop_record *record, uint64_t seconds)
-{
-    record->unproven_since -= seconds * SECOND_NS;
-}
-
-static void test_unprovable(void)
-{
-    struct stop_record *record = stopped_once(100, &words);
-
-    age(record, 10);
-    CHECK(record->unproven == 1 && !stops_is_unprovable(record));
-    CHECK(is_unchanged(record, 102) && stops_is_unprovable(record));
-    CHECK(!is_unchanged(record, 110) && !stops_is_unprovable(record));
-    for (int i = 0; i < 7; i++)
-        stops_note(record, &words, PC, SP, 0);
-    CHECK(stops_is_unprovable(record) && record->stops == 8 && record->nr_stops == 8);
-    stops_note(record, &code, PC, SP, -1);
-    stops_note(record, &unwalked, PC, SP, -1);
-    CHECK(stops_is_unprovable(record) && record->nr_stops == 2 && record->outside.unfollowed &&
-          record->in_code == 1);
-    stops_note(record, &frame, PC, SP, 0);
-    CHECK(stops_is_unprovable(record));
-    stops_note(record, &foreign, PC, SP, 0);
-    CHECK(!stops_is_unprovable(record) && record->unproven == 0);
-    stops_note(record, &words, PC, SP, 0);
-    CHECK(!stops_is_unprovable(record)); /* it begins again */
-}
-
-/* A few unproven stops say little of a thread that is elsewhere nearly always. */
-static void test_mostly_in_code(void)
-{
-    struct stop_record *record = stopped_once(100, &code);
-
-    for (int i = 1; i < 31; i++)
-        stops_note(record, &code, PC, SP, -1);
-    stops_note(record, &frame, PC, SP, -1);
-    CHECK(record->stops == 32);
-    for (int i = 0; i < 9; i++)
-        stops_note(record, &words, PC, SP, -1);
-    age(record, 10);
-    CHECK(record->unproven == 9 && !stops_is_unprovable(record));
-    stops_note(record, &words, PC, SP, -1);
-    CHECK(record->stops == 42 && record->unproven == 10 && stops_is_unprovable(record));
-    for (int i = 0; i < 23; i++)
-        stops_note(record, &frame, PC, SP, -1);
-    CHECK(record->in_code == 31 && stops_is_unprovable(record));
-}
-
-/* Not a moment of bad luck. */
-static void test_takes_seconds(void)
-{
-    struct stop_record *record = stopped_once(100, &words);
-
-    for (int i = 0; i < 100; i++)
-        stops_note(record, &words, PC, SP - 8 * (uint64_t)i, 0);
-    CHECK(record->unproven == 101 && !stops_is_unprovable(record));
-    age(record, 10);
-    CHECK(stops_is_unprovable(record));
+    CHECK(record->tid == PID + STOPS_THREADS);
 }
 
 static void test_growing_pauses(void)
@@ -147,16 +85,16 @@ static void test_growing_pauses(void)
 
     CHECK(record->not_before == 0);
     for (int i = 0; i < 8; i++) {
-        stops_note(record, &words, PC, SP, 0);
+        stops_note(record, &words, PC, SP);
         now = clock_now();
         CHECK(record->not_before > last && record->not_before <= now + (1000000ull << i));
         last = record->not_before;
     }
     CHECK(last > now);
-    stops_note(record, &words, PC, SP - 64, 0); /* elsewhere */
+    stops_note(record, &words, PC, SP - 64); /* elsewhere */
     CHECK(record->not_before == 0);
-    stops_note(record, &words, PC, SP - 64, 0);
-    stops_note(record, &code, PC, SP, -1);
+    stops_note(record, &words, PC, SP - 64);
+    stops_note(record, &code, PC, SP);
     CHECK(record->not_before == 0);
 }
 
@@ -196,9 +134,6 @@ int main(void)
         return check_result();
     test_unchanged();
     test_not_known();
-    test_unprovable();
-    test_mostly_in_code();
-    test_takes_seconds();
     test_growing_pauses();
     test_credit();
     procfs_close(&proc);
