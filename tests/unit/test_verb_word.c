@@ -61,9 +61,8 @@ static void test_words(void)
         {"--timeout 1s --all", ""},
         {"--timeout", ""},
         {"-n", ""},
-        {"--list mallctl 42", "mallctl"}, /* a flag of mallctl, and report has it with a value */
-        {"--list record", ""},
-        {"--list main record", "record"},
+        {"--list mallctl 42", "mallctl"}, /* a flag of mallctl */
+        {"--list record", "record"},
         {"--lis mallctl 42", "mallctl"},
     };
 
