@@ -12,6 +12,9 @@ enum {
     LONG_NS = 100000000, /* from here on a stay in the kernel counts */
 };
 
+/* A thread of io_uring (include/linux/sched.h): one that polls is in the kernel for good. */
+#define PF_IO_WORKER 0x10
+
 /* A thread that may have the lock, or wait for it, as it was at the last look. */
 struct watched {
     pid_t tid;
@@ -29,7 +32,7 @@ static bool read_watched(const struct target *target, pid_t tid, struct watched 
     struct proc_syscall at;
     struct proc_stat stat;
 
-    if (thread_stat(target->proc, target->pid, tid, &stat) ||
+    if (thread_stat(target->proc, target->pid, tid, &stat) || stat.flags & PF_IO_WORKER ||
         (stat.state != 'R' && stat.state != 'D'))
         return false;
     *out =

@@ -5,6 +5,7 @@ stopped, and no call made, until the lock is free; and what is said of the threa
 """
 
 import os
+import subprocess
 
 import lib
 
@@ -72,6 +73,16 @@ class Occupied(lib.TestCase):
             self.assert_ran(lib.run_tool(words[0], victim.pid, *words[1:]))
         self.assertTrue(lib.read_text(sink).startswith("heap_v2/"))
         self.assert_unharmed(victim, slow=True)
+
+    def test_polling_thread(self):
+        """One of io_uring is in the kernel for good, and locks nothing."""
+        process = self.process([os.path.join(lib.VICTIMS, "sqpoll")], stdout=subprocess.PIPE)
+        with process.stdout:
+            if process.stdout.readline() != b"ready\n":
+                self.skipTest("no io_uring with a polling thread here")
+        poller = lib.threads(process.pid)[-1]
+        self.assertTrue(lib.wait_until(lambda: lib.state_of(poller) == "R"))
+        self.assert_ran(lib.run_tool("stats", "--call", process.pid))
 
     def refused(self, victim):
         result = self.call(victim, "dump")
