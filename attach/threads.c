@@ -15,6 +15,7 @@ bool thread_refresh(struct thread *thread, const struct target *target)
     thread->state = stat.state;
     thread->cpu = stat.cpu;
     thread->cpu_ticks = stat.cpu_ticks;
+    thread->flags = stat.flags;
     memcpy(thread->comm, stat.comm, sizeof thread->comm);
     thread->comm[sizeof thread->comm - 1] = '\0';
     return stat.state != 'Z' && stat.state != 'X';

@@ -6,6 +6,7 @@
 struct thread {
     pid_t tid;
     char state;         /* as in struct proc_stat */
+    unsigned flags;     /* as in struct proc_stat */
     int cpu;            /* the CPU that it last ran on */
     uint64_t cpu_ticks; /* CPU time, clock ticks */
     char comm[16];      /* untrusted: the process names its threads */

@@ -129,7 +129,7 @@ static const struct fault_row rows[] = {
     {FAULT_OCCUPIED, "occupied", EXIT_NO_SAFE_POINT,
      "a thread seems to keep the address space of the process locked, as long mmap, munmap and "
      "madvise calls and pinning do, and a call would wait for it: %W",
-     "try again when it has finished, or raise --timeout; the target was not touched"},
+     "try again when it has finished, or raise --timeout; the target was not changed"},
     {FAULT_CALL_DEADLINE, "call_deadline", EXIT_CALL_DEADLINE,
      "the call did not end in time (%W); the target will finish it on its own, and until then that "
      "thread runs with its signals blocked",

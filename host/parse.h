@@ -15,7 +15,7 @@ struct proc_stat {
     char comm[64]; /* as in the kernel: may have blanks, parentheses, control characters */
     char state;    /* R S D T t Z X I */
     int ppid;
-    unsigned flags;      /* PF_*; PF_KTHREAD 0x00200000 */
+    unsigned flags;      /* PF_*; PF_KTHREAD 0x00200000; PF_IO_WORKER */
     uint64_t cpu_ticks;  /* utime + stime, clock ticks */
     uint64_t user_ticks; /* utime */
     uint64_t threads;    /* num_threads: of its process, with those that are ending */
@@ -24,6 +24,8 @@ struct proc_stat {
     remote_addr stack_start; /* of the first thread at the exec; 0: not shown, or no memory */
     remote_addr env_start, env_end; /* its environment; 0 if the kernel does not show it */
 };
+
+enum { PF_IO_WORKER = 0x10 }; /* include/linux/sched.h: a thread of io_uring */
 
 bool parse_stat(const char *text, size_t len, struct proc_stat *out);
 

@@ -17,7 +17,7 @@ enum {
     PAUSE_SPAN_NS = 14000,
     PAUSE_SPAN_ALONE_NS = 4000, /* span of the random pause if there is only one thread */
     PAUSE_PIECE_NS = 10000000,  /* a longer pause looks this often whether it is to end */
-    QUIET_DOUBLINGS = 10,       /* of the pause between rounds without a stop */
+    QUIET_DOUBLINGS = 14,       /* of the pause between rounds without a stop: to 66 ms */
     PATIENCE_NS = 250000000,    /* then also tries threads that may never have allocated */
     RELOAD_EVERY = 64,          /* stops after which threads and mappings are read again */
     IDLE_NS = 5000000, /* time after which they are read again while no thread may be stopped */

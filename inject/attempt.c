@@ -381,7 +381,6 @@ static void note_result(struct injection *injection)
     if (safepoint_wants_unwinder(evidence->proof) && !injection->unwinder)
         evidence->unfollowed = true;
     report->in_code += evidence->proof == PROOF_PC;
-    report->unproven += evidence->unfollowed;
     stops_note(record, evidence, arch_pc(regs), arch_sp(regs));
 }
 

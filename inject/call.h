@@ -83,7 +83,6 @@ struct injection_summary {
     long syscall_nr;          /* the system call that it slept in; -1: it was running */
     unsigned attempts;        /* threads stopped until one was at a safe point */
     unsigned in_code;         /* of these, those that were in forbidden code themselves */
-    unsigned unproven;        /* of these, those whose frames cannot be followed */
     struct evidence rejected; /* why the last unsafe thread was not used */
     pid_t rejected_tid;
     size_t withheld; /* threads not tried because of a seccomp filter that others do not have */

@@ -30,6 +30,8 @@ static bool is_candidate(const struct injection_env *env, const struct thread *t
 {
     if (env->only_thread && thread->tid != env->only_thread)
         return false;
+    if (thread->flags & PF_IO_WORKER) /* it has no code of its own */
+        return false;
     return !is_avoided(env->plan, thread);
 }
 

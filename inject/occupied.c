@@ -12,17 +12,21 @@ enum {
     LONG_NS = 100000000, /* from here on a stay in the kernel counts */
 };
 
-/* A thread of io_uring (include/linux/sched.h): one that polls is in the kernel for good. */
-#define PF_IO_WORKER 0x10
-
 /* A thread that may have the lock, or wait for it, as it was at the last look. */
 struct watched {
     pid_t tid;
     char state;          /* R or D */
     long nr;             /* D: the system call; -1: a page fault */
     uint64_t user_ticks; /* CPU time in user mode */
+    uint64_t kernel_ticks, kernel_ticks_first;
     uint64_t sleeps;
 };
+
+/* A thread of io_uring that polls is in the kernel for good (io_uring/sqpoll.c). */
+static bool is_poller(const struct proc_stat *stat)
+{
+    return stat->flags & PF_IO_WORKER && strncmp(stat->comm, "iou-sqp", 7) == 0;
+}
 
 /* Fills *out from /proc. False if the thread can neither have the lock nor wait for it. */
 static bool read_watched(const struct target *target, pid_t tid, struct watched *out)
@@ -32,11 +36,15 @@ static bool read_watched(const struct target *target, pid_t tid, struct watched 
     struct proc_syscall at;
     struct proc_stat stat;
 
-    if (thread_stat(target->proc, target->pid, tid, &stat) || stat.flags & PF_IO_WORKER ||
+    if (thread_stat(target->proc, target->pid, tid, &stat) || is_poller(&stat) ||
         (stat.state != 'R' && stat.state != 'D'))
         return false;
-    *out =
-        (struct watched){.tid = tid, .state = stat.state, .nr = -1, .user_ticks = stat.user_ticks};
+    *out = (struct watched){.tid = tid,
+                            .state = stat.state,
+                            .nr = -1,
+                            .user_ticks = stat.user_ticks,
+                            .kernel_ticks = stat.cpu_ticks - stat.user_ticks};
+    out->kernel_ticks_first = out->kernel_ticks;
     if (stat.state == 'R')
         return true;
     if (!thread_read_syscall(&thread, target, &at) || !at.asleep ||
@@ -57,6 +65,7 @@ static bool has_stayed(const struct target *target, struct watched *watched)
         return false;
     if (now.state == 'D' && watched->state == 'D' && now.sleeps != watched->sleeps)
         return false;
+    now.kernel_ticks_first = watched->kernel_ticks_first;
     *watched = now;
     return true;
 }
@@ -102,6 +111,8 @@ void occupied_look(const struct target *target, const struct deadline *deadline,
         count = drop_those_that_left(target, list, count);
     }
     for (size_t i = 0; i < count; i++) {
+        if (list[i].state == 'R' && list[i].kernel_ticks == list[i].kernel_ticks_first)
+            continue; /* it waits for a CPU */
         enum occupancy occupancy = list[i].state == 'D' ? OCCUPANCY_WAITED : OCCUPANCY_SHARED;
         if (occupancy <= out->occupancy)
             continue;

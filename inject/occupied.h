@@ -5,8 +5,8 @@
  * forged mmap(2) then waits for it uninterruptibly, with the thread's signals blocked;
  * and before Linux 6.4 a waiting mmap stops every page fault of the process. No file
  * shows who has the lock. What /proc shows is a thread that has not left the kernel for
- * a while: running, without any time in user mode, or asleep uninterruptibly in a page
- * fault or in a system call that wants the lock.
+ * a while: running, with time in the kernel and none in user mode, or asleep uninterruptibly in a
+ * page fault or in a system call that wants the lock.
  */
 #pragma once
 

@@ -7,23 +7,10 @@
 #include <stdio.h>
 #include <string.h>
 
-uint64_t bin_waste(const struct bin *bin)
-{
-    uint64_t fit;
-
-    if (__builtin_mul_overflow(bin->slabs, bin->per_slab, &fit) || fit < bin->objects)
-        return 0;
-    return (fit - bin->objects) * bin->size;
-}
-
 void bins_free(struct bins *bins)
 {
-    for (size_t i = 0; i < bins->count; i++) {
-        free(bins->arenas[i].bins);
-        free(bins->arenas[i].large);
-    }
-    free(bins->arenas);
-    bins->arenas = NULL;
+    free(bins->list);
+    bins->list = NULL;
     bins->count = 0;
 }
 
@@ -34,7 +21,7 @@ enum {
     TREE_SIZE = 48,
     ARENAS_ALL = 4096,
     BINS_MAX = 512,
-    LARGE_MAX = 1024,
+    LARGE_MAX = 1024, /* classes */
     TRIES = 3
 };
 
@@ -90,17 +77,16 @@ enum {
     OP_BINS,
     OP_ARENAS,
     OP_NONFULL, /* whether it has that name */
-    OP_LARGE,   /* one for each kind */
-    OP_GAUGES = OP_LARGE + BINS_KINDS,
+    OP_LARGE,   /* since 5.0 */
+    OP_GAUGES,
     OP_EPOCH = OP_GAUGES + STATS_GAUGE_OPS,
     OP_COUNT
 };
 
 struct head {
     uint64_t epoch, bins, arenas;
-    uint64_t large[BINS_KINDS]; /* classes of each kind; 0: this release has no such */
-    unsigned where;             /* BINS_4 or BINS_5, and BINS_521 */
-    size_t sum;                 /* the index of the sum: up to 4.5 the one behind the last arena */
+    unsigned where; /* BINS_4 or BINS_5, and BINS_521 */
+    size_t sum;     /* the index of the sum: up to 4.5 the one behind the last arena */
 };
 
 /* These depend on nothing but the version; the epoch shows whether others have written it since. */
@@ -110,6 +96,7 @@ static const struct ctl_op head_ops[OP_COUNT] = {
     [OP_BINS] = {.name = "arenas.nbins", .type = CTL_UNSIGNED},
     [OP_ARENAS] = {.name = "arenas.narenas", .type = CTL_UNSIGNED},
     [OP_NONFULL] = {.name = "stats.arenas.0.bins.0.nonfull_slabs", .type = CTL_SIZE},
+    [OP_LARGE] = {.name = "arenas.nlextents", .type = CTL_UNSIGNED},
     [OP_EPOCH] = {.name = "epoch", .type = CTL_UINT64},
 };
 
@@ -125,9 +112,7 @@ static void head_take(struct head *head, const struct ctl_op *ops)
     head->bins = op_count(&ops[OP_BINS], BINS_MAX);
     head->arenas = op_count(&ops[OP_ARENAS], ARENAS_ALL);
     head->epoch = ops[OP_EPOCH].value;
-    for (size_t i = 0; i < BINS_KINDS; i++)
-        head->large[i] = op_count(&ops[OP_LARGE + i], LARGE_MAX);
-    head->where = head->large[BINS_LEXTENTS] ? BINS_5 : BINS_4;
+    head->where = op_count(&ops[OP_LARGE], LARGE_MAX) ? BINS_5 : BINS_4;
     head->sum = head->where == BINS_5 ? ARENAS_ALL : head->arenas;
     head->where |= ops[OP_NONFULL].rc == 0 ? BINS_521 : 0;
 }
@@ -155,8 +140,6 @@ static fault_code head_read(struct reads *reads, struct bins *bins, struct head 
     fault_code rc;
 
     memcpy(ops, head_ops, sizeof ops);
-    for (size_t i = 0; i < BINS_KINDS; i++)
-        ops[OP_LARGE + i] = (struct ctl_op){.name = bins_kinds[i].count, .type = CTL_UNSIGNED};
     stats_gauge_ops(ops + OP_GAUGES);
     rc = ctl_run(reads->injection, reads->instance, ops, OP_COUNT, NULL, reads->fault);
     if (rc != FAULT_NONE)
@@ -174,24 +157,27 @@ struct reading {
     struct head head;
 };
 
-static void read_small(struct reading *reading, struct arena_bins *sum)
+static void read_small(struct reading *reading, struct bins *sum)
 {
     const unsigned where = reading->head.where;
     char tree[TREE_SIZE];
 
     snprintf(tree, TREE_SIZE, "stats.arenas.%zu.bins", reading->head.sum);
-    for (size_t i = 0; i < sum->bin_count; i++) {
-        reads_add_leaves(&reading->reads, where, bins_constants, &sum->bins[i], "arenas.bin", i);
-        reads_add_leaves(&reading->reads, where, bins_leaves, &sum->bins[i], tree, i);
+    if (where & BINS_5)
+        reads_add(&reading->reads, CTL_SIZE, &sum->cached, "stats.arenas", reading->head.sum,
+                  "tcache_bytes");
+    for (size_t i = 0; i < sum->count; i++) {
+        reads_add_leaves(&reading->reads, where, bins_constants, &sum->list[i], "arenas.bin", i);
+        reads_add_leaves(&reading->reads, where, bins_leaves, &sum->list[i], tree, i);
     }
     reads_run(&reading->reads);
 }
 
-static fault_code read_sum(struct reading *reading, struct arena_bins *sum)
+static fault_code read_sum(struct reading *reading, struct bins *sum)
 {
-    sum->bins = calloc(reading->head.bins, sizeof *sum->bins);
-    sum->bin_count = sum->bins ? reading->head.bins : 0;
-    if (!sum->bins)
+    sum->list = calloc(reading->head.bins, sizeof *sum->list);
+    sum->count = sum->list ? reading->head.bins : 0;
+    if (!sum->list)
         return fault_set(reading->reads.fault, FAULT_INTERNAL, ENOMEM, "read the statistics",
                          "size classes");
     read_small(reading, sum);
@@ -205,6 +191,7 @@ static void count_initialized(struct reading *reading, struct bins *bins)
 {
     uint64_t threads[ARENAS_ALL];
 
+    bins->initialized = 0;
     for (size_t i = 0; i < reading->head.arenas; i++) {
         threads[i] = UINT64_MAX;
         reads_add(&reading->reads, CTL_UNSIGNED, &threads[i], "stats.arenas", i, "nthreads");
@@ -220,16 +207,10 @@ static fault_code read_bins_once(struct reading *reading, struct bins *bins)
 
     if (rc != FAULT_NONE)
         return rc;
-    bins->arenas = calloc(1, sizeof *bins->arenas);
-    if (!bins->arenas)
-        return fault_set(reading->reads.fault, FAULT_INTERNAL, ENOMEM, "read the statistics",
-                         "arenas");
-    bins->arenas[0].arena = -1;
-    bins->count = 1;
     bins->since_50 = reading->head.where & BINS_5;
     bins->has_nonfull = reading->head.where & BINS_521;
     count_initialized(reading, bins);
-    rc = read_sum(reading, &bins->arenas[0]);
+    rc = read_sum(reading, bins);
     return rc == FAULT_NONE ? reading->reads.rc : rc;
 }
 

@@ -51,18 +51,17 @@ static uint64_t count_nonfull(const struct frag *frag, const struct bin *bin)
 
 static fault_code take_frag_classes(struct frag *frag, struct fault *fault)
 {
-    const struct arena_bins *all = frag->bins.arenas;
-    size_t count = frag->bins.count ? all->bin_count : 0;
+    const struct bins *all = &frag->bins;
+    size_t count = all->count;
 
     frag->classes = calloc(count + 1, sizeof *frag->classes);
     if (!frag->classes)
         return frag_no_memory(fault);
     for (size_t i = 0; i < count; i++) {
-        frag->classes[i] = class_of(&all->bins[i]);
-        frag->classes[i].nonfull = count_nonfull(frag, &all->bins[i]);
+        frag->classes[i] = class_of(&all->list[i]);
+        frag->classes[i].nonfull = count_nonfull(frag, &all->list[i]);
     }
     frag->class_count = count;
-    frag->since_50 = frag->bins.since_50;
     frag->account.source = ACCOUNT_CALL;
     frag->account.counted.gauges = frag->bins.gauges;
     frag->account.counted.known = 0;
@@ -341,7 +340,6 @@ static fault_code count_frag_records(struct frag *frag, struct attachment *attac
             if (look->samples[i].class < pass->classes->bins)
                 frag->behind_sampled += pass->classes->page;
         frag->behind_sampled += look->stale * pass->classes->page;
-        frag->since_50 = frag->counted = true;
         rc = take_stacks(frag, attachment, live, look, fault);
     }
     if (pass)

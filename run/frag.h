@@ -13,7 +13,6 @@
 struct frag {
     struct account account;
     struct bins bins;            /* unless it was read from the records */
-    bool since_50;               /* the gauges that came with jemalloc 5.0 are known */
     unsigned arenas;             /* that have free space in slabs; 0: unknown */
     uint64_t largest;            /* bytes in the one that has most */
     uint64_t behind_sampled;     /* bytes: the page behind each small object that is sampled */

@@ -55,7 +55,7 @@ class Allocator:
         path = os.path.join(self.directory, "own-counters")
         self.ask("counters %s" % path)
         rows = [[int(word) for word in line.split()] for line in lib.read_text(path).splitlines()]
-        return {row[0]: tuple(row[1:]) for row in rows}
+        return {row[0]: tuple(row[1:3]) for row in rows}
 
     def said(self):
         return lib.read_text(self.errors)

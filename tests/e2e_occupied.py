@@ -68,7 +68,7 @@ class Occupied(lib.TestCase):
         sink = os.path.join(victim.directory, "profile")
         result = lib.wait_until(lambda: self.refused(victim), 60)
         self.assert_failed(result, lib.NO_SAFE_MOMENT, "address space of the process locked",
-                           "use -o FILE", "not touched")
+                           "use -o FILE", "not changed")
         for words in (["status"], ["stats"], ["dump", "-o", sink], ["on"], ["off"]):
             self.assert_ran(lib.run_tool(words[0], victim.pid, *words[1:]))
         self.assertTrue(lib.read_text(sink).startswith("heap_v2/"))

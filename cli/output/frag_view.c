@@ -376,8 +376,8 @@ static void print_frag_parts(const struct frag_view *view, const struct parts *p
         print_beside(view, "retained", gauges->retained,
                      "address space without memory, not in the RSS", out);
     if (view->frag->bins.since_50)
-        print_beside(view, "cached", view->frag->bins.arenas->cached,
-                     "in thread caches, counted as in use", out);
+        print_beside(view, "cached", view->frag->bins.cached, "in thread caches, counted as in use",
+                     out);
     if (parts->returned > 0)
         fprintf(out, "jeattach purge would return up to %s\n",
                 display_bytes(view->display, (double)parts->returned, text));
@@ -592,7 +592,7 @@ static void make_advice(const struct frag_view *view, const struct parts *parts,
                                  .arenas = frag->arenas};
 
     if (frag->bins.since_50)
-        facts.cached = frag->bins.arenas->cached;
+        facts.cached = frag->bins.cached;
     if (keeper.row)
         facts.keeper = place_text(view->samples, &view->samples->list[keeper.row->sample], place);
     advice_make(advice, &facts);
@@ -720,7 +720,7 @@ void frag_json(const struct frag_view *view, struct json *json)
     json_number(json, "returned_by_purge", parts.returned);
     json_gauge(frag, "retained", CTL_RETAINED, gauges->retained, json);
     if (frag->bins.since_50)
-        json_number(json, "cached", frag->bins.arenas->cached);
+        json_number(json, "cached", frag->bins.cached);
     else
         json_null(json, "cached");
     json_number(json, "by_samples", frag->by_object ? by_stacks(view->waste) : 0);

@@ -118,9 +118,9 @@ const struct verb verb_frag = {
              "be read, jemalloc itself is asked by a call.\n",
     .notes = "The shares are in proportion to the objects of each stack, as estimated from the\n"
              "samples of the same size: no sampled object is in a slab. A line above the table\n"
-             "says how much is known by samples. From the text of a profile (--call, report\n"
-             "--stats) it is inferred: a stack counts for the size class of the mean size of\n"
-             "its objects; if that is between two classes, for both, marked \"mixed sizes\".\n"
+             "says how much is known by samples. From the text of a profile (--call) it is\n"
+             "inferred: a stack counts for the size class of the mean size of its objects; if\n"
+             "that is between two classes, for both, marked \"mixed sizes\".\n"
              "Objects that no sample explains have rows [not sampled], with the number of\n"
              "samples that would be expected where that is small.\n"
              "\n"

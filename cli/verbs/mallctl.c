@@ -434,8 +434,8 @@ const struct verb verb_mallctl = {
              "\n"
              "  VALUE      true or false; a number; a size, such as 64K, 16M, 1G, 1T; text\n"
              "\n"
-             "prof.reset drops all samples taken so far; prof.reset=19 also changes the sampling\n"
-             "period, to 2^19 bytes.\n"
+             "prof.reset drops all samples taken so far; prof.reset=19 also changes the\n"
+             "sampling period, to 2^19 bytes.\n"
              "\n"
              "Names of thread.* are those of the one thread that is stopped (see --thread).\n",
     .run = mallctl_main,

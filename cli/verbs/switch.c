@@ -241,6 +241,18 @@ static int tell_missed(const struct change *change)
                                                                               : EXIT_DONE;
 }
 
+/* After the byte was written: that no thread can be visited is not that nothing was done. */
+static void tell_unvisited(struct change *change, const struct fault *fault)
+{
+    const struct subject subject = job_subject(change->job);
+    struct fault_words words;
+
+    message_words(&subject, fault, &words);
+    message("prof.active is true, but threads that do not sample yet were not visited: %s",
+            words.cause);
+    change->partial = words.exit;
+}
+
 /* A run that has switched it on switches it off at its end, whatever `on` has said meanwhile. */
 static void print_other_run(const struct change *change)
 {
@@ -295,7 +307,9 @@ static fault_code switch_in_memory(struct change *change, struct fault *fault)
     print_in_memory(change);
     if (rc == FAULT_NONE)
         change->partial = tell_missed(change);
-    return rc;
+    else if (!fault_is_gone(rc))
+        tell_unvisited(change, fault);
+    return fault_is_gone(rc) ? rc : FAULT_NONE;
 }
 
 /* Where opt.prof is false, no call can switch profiling on either. */

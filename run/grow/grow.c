@@ -213,6 +213,8 @@ static fault_code grow_look(struct grow *grow, struct fault *fault)
     fault_code rc = grow_pages_look(&grow->pages, &attachment->target, &attachment->memory,
                                     &growing->limit, fault);
 
+    if (rc == FAULT_TOO_LATE)
+        growing->look_at = UINT64_MAX; /* but for the last one */
     if (rc != FAULT_NONE)
         return rc;
     grow_sites_thin(&grow->sites, &grow->pages);

@@ -290,7 +290,8 @@ static bool see_piece(void *ctx, const struct pagemap_piece *seen)
     struct grow_piece *piece = piece_for(pages, seen->start);
     bool again = piece && piece->look == pages->looks;
 
-    if (has_to_end(pages->deadline))
+    pages->cut = has_to_end(pages->deadline);
+    if (pages->cut)
         return false;
     if (!piece) {
         pages->too_many = true;
@@ -439,8 +440,9 @@ static fault_code visit_pages(struct grow_pages *pages, const struct target *tar
 
     pages->sorted = pages->count;
     pages->huge_now = pages->swap_now = 0;
+    pages->cut = false;
     err = visit_ranges(pages);
-    if (has_to_end(pages->deadline))
+    if (pages->cut)
         return forget_look(pages, fault);
     if (err)
         return fault_set(fault, err == -ESRCH ? FAULT_GONE : FAULT_INTERNAL, -err, "read",

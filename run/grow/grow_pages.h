@@ -67,6 +67,7 @@ struct grow_pages {
     uint64_t swap_first, swap_now;     /* swapped pages */
     remote_addr anchor;                /* an address of the program, which stays mapped */
     bool too_many;                     /* pieces: the rest is not seen */
+    bool cut;                          /* the present look, by its deadline or by Ctrl-C */
     const struct deadline *deadline;   /* of the present look */
 };
 

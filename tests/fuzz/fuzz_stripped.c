@@ -3,7 +3,6 @@
  * unreadable pages. The seed's pointers are made for that address (test_x86_64_stripped FILE writes
  * it).
  */
-#include "jemalloc/stripped/getters.h"
 #include "jemalloc/stripped/stripped.h"
 #include "own_pages.h"
 
@@ -25,7 +24,6 @@ static void check_plan(struct plan *plan)
 static void look(const struct module *module)
 {
     struct plan plan = {.errno_location = 0};
-    struct getter_variables arenas;
     struct fault fault;
     const char *why;
     char version[VERSION_TEXT_MAX];
@@ -38,8 +36,6 @@ static void look(const struct module *module)
         expect(memchr(instance.version, 0, sizeof instance.version) != NULL);
         expect(memchr(instance.prefix, 0, sizeof instance.prefix) != NULL);
     }
-    getters_find_arenas(&arenas, &instance, &target, &memory);
-    expect(arenas.count <= GETTER_VARIABLES);
     stripped_version(&instance, &target, &memory, version, sizeof version);
     if (stripped_forbid(&instance, &plan, &target, &memory, &fault) == FAULT_NONE)
         expect(plan.forbidden.count > 0);

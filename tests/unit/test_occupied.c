@@ -4,6 +4,7 @@
 #include "proc_text.h"
 #include "tree.h"
 
+#include <pthread.h>
 #include <sys/syscall.h>
 
 static struct tree tree;
@@ -58,10 +59,50 @@ static void test_asleep(void)
     CHECK(look() == OCCUPANCY_NONE);
 }
 
-static void test_in_the_kernel(void)
+/* A thread that gets no CPU has left the kernel, or not: nobody knows. */
+static void test_runnable(void)
 {
     write_thread(4243, 'R', 5, -2);
-    CHECK(look() == OCCUPANCY_SHARED && found.tid == 4243 && found.nr == -1);
+    CHECK(look() == OCCUPANCY_NONE);
+}
+
+static _Atomic(const char *) worker;
+
+/* Thread 4243 uses CPU time in the kernel until worker is NULL. */
+static void *use_kernel_time(void *path)
+{
+    struct stat_line line = {4243, worker, 'R', 1, 64, 5, 100, 1000, 0};
+    int fd = open(path, O_WRONLY);
+    char text[1024];
+
+    for (; fd >= 0 && worker; line.stime = line.stime < 999 ? line.stime + 1 : 999) {
+        const int len = stat_text(&line, text, sizeof text);
+        CHECK(pwrite(fd, text, (size_t)len, 0) == len);
+        usleep(1000);
+    }
+    close(fd);
+    return NULL;
+}
+
+static enum occupancy look_beside(const char *comm)
+{
+    char path[TREE_PATH_MAX];
+    pthread_t thread;
+
+    worker = comm;
+    tree_name(&tree, "4242/task/4243/stat", path);
+    if (CHECK(pthread_create(&thread, NULL, use_kernel_time, path) == 0)) {
+        usleep(5000);
+        look();
+        worker = NULL;
+        pthread_join(thread, NULL);
+    }
+    return found.occupancy;
+}
+
+static void test_in_the_kernel(void)
+{
+    CHECK(look_beside("worker") == OCCUPANCY_SHARED && found.tid == 4243 && found.nr == -1);
 }
 
 static void test_waiting(void)
@@ -88,6 +129,7 @@ int main(void)
         return check_result();
     test_alone();
     test_asleep();
+    test_runnable();
     test_in_the_kernel();
     test_waiting();
     test_interrupted();

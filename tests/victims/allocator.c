@@ -23,8 +23,8 @@
  *   arena 1|0           makes an arena for its own blocks; destroys it, with these
  *   control NAME        calls mallctl with that name alone
  *   leave               the workers end
- *   counters FILE       writes of each worker: its thread, and what thread.allocated and
- *                       thread.deallocated say in it, a line each
+ *   counters FILE       writes of each worker: its thread, and what thread.allocated,
+ *                       thread.deallocated and thread.arena say in it, a line each
  *
  * Ends at the end of stdin, or with its parent. PREFIX is the prefix of the
  * jemalloc that it is linked with; without PREFIX it uses the preloaded one.
@@ -68,6 +68,7 @@ struct worker {
     unsigned index;
     pid_t tid;
     uint64_t allocated, deallocated;
+    unsigned arena;
     void *kept[KEPT];
 };
 
@@ -89,9 +90,10 @@ enum { LEAVE = 1 << 30, COUNTERS }; /* counts that end a worker, and that read i
 
 static void read_counters(struct worker *worker)
 {
-    size_t size = sizeof(worker->allocated);
+    size_t size = sizeof(worker->allocated), small = sizeof(worker->arena);
 
     worker->tid = gettid();
+    JE(mallctl)("thread.arena", &worker->arena, &small, NULL, 0);
     JE(mallctl)("thread.allocated", &worker->allocated, &size, NULL, 0);
     JE(mallctl)("thread.deallocated", &worker->deallocated, &size, NULL, 0);
 }
@@ -213,8 +215,9 @@ static bool print_counters(char *words)
     if (fd < 0 || !tell_workers(COUNTERS))
         return false;
     for (unsigned i = 0; i < worker_count; i++)
-        dprintf(fd, "%d %llu %llu\n", (int)workers[i].tid, (unsigned long long)workers[i].allocated,
-                (unsigned long long)workers[i].deallocated);
+        dprintf(fd, "%d %llu %llu %u\n", (int)workers[i].tid,
+                (unsigned long long)workers[i].allocated,
+                (unsigned long long)workers[i].deallocated, workers[i].arena);
     close(fd);
     return true;
 }
