@@ -20,9 +20,9 @@ TRACED = re.compile(r"(?m)^jeattach: call \d+: ")
 
 
 class Collectors(lib.TestCase):
-    def collected(self, program):
+    def collected(self, program, conf=""):
         directory = self.directory()
-        conf = CONTENDED + ",prof_prefix:%s/jeprof" % directory
+        conf = CONTENDED + conf + ",prof_prefix:%s/jeprof" % directory
         victim = lib.Victim("collect", directory, conf=conf, program=program)
         self.addCleanup(victim.stop)
         self.assertTrue(victim.wait_rounds(2), "it does not begin")
@@ -60,6 +60,25 @@ class Collectors(lib.TestCase):
         victim = self.collected(program)
         self.calls_are_refused(victim, collector)
         self.memory_serves(victim)
+
+    def test_threads_are_not_visited(self):
+        """The byte is written, which is not called untouched; threads that are off stay so."""
+        victim = self.collected("collected", ",prof_thread_active_init:false")
+
+        def some_are_off():
+            return "off (thread.prof.active)" in lib.run_tool("status", victim.pid).text
+
+        self.assert_ran(lib.run_tool("on", victim.pid))
+        self.assertTrue(lib.wait_until(some_are_off))
+        self.assert_ran(lib.run_tool("off", victim.pid))
+        result = lib.run_tool("on", "--repair", victim.pid, tool=lib.TRACED_TOOL)
+        self.assertEqual(result.code, lib.NO_SAFE_MOMENT, result)
+        self.assertIn("prof.active: false -> true", result.text)
+        self.assertIn("prof.active is true, but threads", result.err)
+        self.assertIn("not visited: it uses libgc", result.err)
+        self.assertNotIn("not touched", result.err)
+        self.assertNotIn("ptrace", result.err)
+        self.assert_unharmed(victim)
 
     def test_libgc(self):
         self.serves("collected", "libgc")
