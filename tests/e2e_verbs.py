@@ -2,6 +2,7 @@
 
 import contextlib
 import fcntl
+import functools
 import json
 import os
 import re
@@ -345,7 +346,13 @@ class Verbs(lib.TestCase):
         for _ in range(5):
             self.switch(victim, "on", "--call")
             self.switch(victim, "off", "--call")
-        self.assertEqual(lib.snapshot_differences(victim.pid, before), [])
+        # A thread that has never allocated gets data of jemalloc's by its first call.
+        differences = lib.snapshot_differences(victim.pid, before)
+        now = lib.covered(lib.mappings(victim.pid))
+        new, gone = set(now) - set(before.maps), set(before.maps) - set(now)
+        if differences == ["maps"] and all(map(functools.partial(has_grown, gone), new)):
+            differences = []
+        self.assertEqual(differences, [], (new, gone))
         self.assert_unharmed(victim)
 
     def test_help_and_version(self):
@@ -355,6 +362,12 @@ class Verbs(lib.TestCase):
                 self.assertRegex(text, r"\b%s\b" % verb)
         for word in ("-V", "--version"):
             self.assertRegex(self.assert_ran(lib.run_tool(word)).text, r"\d+\.\d+")
+
+
+def has_grown(former, mapping):
+    """True if it is one of the former ones and more of the same kind: not one that was left."""
+    start, end, kind = mapping
+    return any(start <= old[0] and old[1] <= end and old[2] == kind for old in former)
 
 
 def traced_threads(pid, tids):
