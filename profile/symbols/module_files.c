@@ -130,9 +130,11 @@ static int open_supplement_of(const struct symbols_options *options, const char 
 static int split_path(char path[PATH_MAX], const char *module, const char *dir, const char *name,
                       unsigned attempt)
 {
-    const char *slash = strrchr(module, '/'), *last = strrchr(name, '/');
+    const char *slash = strrchr(module, '/'), *last = name ? strrchr(name, '/') : NULL;
     int folder = slash ? (int)(slash - module) : 0;
 
+    if (!name)
+        return -1;
     if (attempt == 0)
         return name[0] == '/' || !dir ? snprintf(path, PATH_MAX, "%s", name)
                                       : snprintf(path, PATH_MAX, "%s/%s", dir, name);
