@@ -48,3 +48,8 @@ bool deadline_interrupted(const struct deadline *deadline)
 {
     return deadline->interrupted && *deadline->interrupted;
 }
+
+bool deadline_is_over(const struct deadline *deadline)
+{
+    return deadline_interrupted(deadline) || deadline_passed(deadline);
+}

@@ -26,3 +26,5 @@ void deadline_stop(struct deadline *deadline);
 
 bool deadline_passed(const struct deadline *deadline);
 bool deadline_interrupted(const struct deadline *deadline);
+/* Either of them. */
+bool deadline_is_over(const struct deadline *deadline);

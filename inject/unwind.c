@@ -127,8 +127,7 @@ static void spend(struct unwinder *unwinder, unsigned reads)
  */
 static bool may_read(struct unwinder *unwinder)
 {
-    if (unwinder->reads_left % DEADLINE_EVERY == 0 &&
-        (deadline_passed(unwinder->deadline) || deadline_interrupted(unwinder->deadline)))
+    if (unwinder->reads_left % DEADLINE_EVERY == 0 && deadline_is_over(unwinder->deadline))
         unwinder->reads_left = 0;
     if (!unwinder->reads_left)
         return false;

@@ -430,7 +430,7 @@ static void await_change(const struct injection_env *env, unsigned round)
     for (; now < until; now = clock_now()) {
         const struct timespec rest = {(time_t)((until - now) / 1000000000),
                                       (long)((until - now) % 1000000000)};
-        if (deadline_passed(env->deadline) || deadline_interrupted(env->deadline))
+        if (deadline_is_over(env->deadline))
             break;
         nanosleep(&rest, NULL); /* ends early at each tick of the deadline */
     }

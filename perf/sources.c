@@ -130,8 +130,7 @@ static int read_tids(struct tid_list *out, const struct target *target)
 /* True if no more threads are to be opened. */
 static bool is_over(const struct sources *sources)
 {
-    return sources->count && sources->deadline &&
-           (deadline_interrupted(sources->deadline) || deadline_passed(sources->deadline));
+    return sources->count && sources->deadline && deadline_is_over(sources->deadline);
 }
 
 /*

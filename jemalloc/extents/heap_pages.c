@@ -16,7 +16,7 @@ bool pages_is_late(const struct heap_pages *heap)
 {
     const struct deadline *deadline = heap->source->deadline;
 
-    return deadline && (deadline_interrupted(deadline) || deadline_passed(deadline));
+    return deadline && deadline_is_over(deadline);
 }
 
 /* --- reading --- */

@@ -34,8 +34,7 @@ static bool may_go_on(struct stack_reader *reader)
 
     if (model_bytes(reader->model) > request->limit)
         return stop_reading(reader, STACKS_TOO_MANY);
-    if (request->deadline &&
-        (deadline_passed(request->deadline) || deadline_interrupted(request->deadline)))
+    if (request->deadline && deadline_is_over(request->deadline))
         return stop_reading(reader, STACKS_LATE);
     return true;
 }

@@ -275,11 +275,6 @@ static bool note_births(struct grow_piece *piece, size_t word, uint64_t fresh, u
     return true;
 }
 
-static bool has_to_end(const struct deadline *deadline)
-{
-    return deadline_interrupted(deadline) || deadline_passed(deadline);
-}
-
 /*
  * now has the pages of the look before until the first part of this look comes: two
  * mappings can share a piece.
@@ -290,7 +285,7 @@ static bool see_piece(void *ctx, const struct pagemap_piece *seen)
     struct grow_piece *piece = piece_for(pages, seen->start);
     bool again = piece && piece->look == pages->looks;
 
-    pages->cut = has_to_end(pages->deadline);
+    pages->cut = deadline_is_over(pages->deadline);
     if (pages->cut)
         return false;
     if (!piece) {
