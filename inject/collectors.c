@@ -17,14 +17,11 @@ enum {
 
 enum kind { KIND_LIBGC, KIND_D, KIND_MONO, KIND_SBCL, KINDS };
 
-/* Names by which such a library is recognized. */
-static const struct {
-    const char *uses, *sign;
-} kinds[KINDS] = {
-    [KIND_LIBGC] = {"uses libgc", "GC_pthread_create"},
-    [KIND_D] = {"uses D's runtime", "thread_suspendHandler"},
-    [KIND_MONO] = {"runs Mono", "mono_jit_init"},
-    [KIND_SBCL] = {"runs SBCL", "sig_stop_for_gc_handler"},
+static const char *const what_it_does[KINDS] = {
+    [KIND_LIBGC] = "uses libgc",
+    [KIND_D] = "uses D's runtime",
+    [KIND_MONO] = "runs Mono",
+    [KIND_SBCL] = "runs SBCL",
 };
 
 /* The file names of such libraries, which count whatever signals the process catches. */
@@ -33,15 +30,15 @@ static const char *const libraries[] = {
     "libphobos2", "libmono",      "mono",       "sbcl",
 };
 
-static const struct name_pattern name_patterns[] = {
-    NAME_IS("GC_pthread_create"),
-    NAME_IS("thread_suspendHandler"),
-    NAME_IS("mono_jit_init"),
-    NAME_IS("sig_stop_for_gc_handler"),
+/* Names by which such a library is recognized. */
+static const struct name_pattern signs[KINDS] = {
+    [KIND_LIBGC] = NAME_IS("GC_pthread_create"),
+    [KIND_D] = NAME_IS("thread_suspendHandler"),
+    [KIND_MONO] = NAME_IS("mono_jit_init"),
+    [KIND_SBCL] = NAME_IS("sig_stop_for_gc_handler"),
 };
 
-static const struct name_query name_query = {.patterns = name_patterns,
-                                             .count = ARRAY_LEN(name_patterns)};
+static const struct name_query name_query = {.patterns = signs, .count = KINDS};
 
 struct finder {
     const struct modules *modules;
@@ -59,7 +56,7 @@ static bool visit_name(void *ctx, const char *name, const struct symbol *symbol)
 
     (void)symbol;
     for (size_t i = 0; i < KINDS; i++)
-        if (strcmp(name, kinds[i].sign) == 0)
+        if (strcmp(name, signs[i].text) == 0)
             finder->found = (enum kind)i;
     return finder->found == KINDS;
 }
@@ -73,7 +70,7 @@ static void look_at_exports(struct finder *finder)
     if (!image_open(&image, finder->memory, finder->module->start))
         return;
     for (size_t i = 0; i < KINDS && finder->found == KINDS; i++)
-        if (image_symbol(&image, kinds[i].sign, &symbol))
+        if (image_symbol(&image, signs[i].text, &symbol))
             finder->found = (enum kind)i;
 }
 
@@ -172,10 +169,10 @@ static void find_collector(struct finder *finder)
     each_module(finder, look_by_library);
     if (count_signals(caught & usual) >= 2)
         each_module(finder, look_at_exports);
-    if ((caught & libgc) == libgc)
+    if ((caught & libgc) == libgc) {
         each_module(finder, look_in_file);
-    if ((caught & libgc) == libgc)
         each_module(finder, look_for_text);
+    }
     if (finder->found == KINDS && count_signals(caught & usual) >= 2 && finder->modules->count)
         look_at_program(finder);
 }
@@ -191,5 +188,5 @@ fault_code collectors_refuse(const struct modules *modules, const struct target 
     return fault_set(fault, FAULT_UNSUPPORTED, 0, "plan",
                      "it %s, which stops threads for its garbage collector at any moment; a call "
                      "could hang it for good",
-                     kinds[finder.found].uses);
+                     what_it_does[finder.found]);
 }

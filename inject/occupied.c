@@ -18,7 +18,8 @@ struct watched {
     char state;          /* R or D */
     long nr;             /* D: the system call; -1: a page fault */
     uint64_t user_ticks; /* CPU time in user mode */
-    uint64_t kernel_ticks, kernel_ticks_first;
+    uint64_t kernel_ticks;
+    bool ran; /* in the kernel, since the first look */
     uint64_t sleeps;
 };
 
@@ -44,7 +45,6 @@ static bool read_watched(const struct target *target, pid_t tid, struct watched 
                             .nr = -1,
                             .user_ticks = stat.user_ticks,
                             .kernel_ticks = stat.cpu_ticks - stat.user_ticks};
-    out->kernel_ticks_first = out->kernel_ticks;
     if (stat.state == 'R')
         return true;
     if (!thread_read_syscall(&thread, target, &at) || !at.asleep ||
@@ -65,7 +65,7 @@ static bool has_stayed(const struct target *target, struct watched *watched)
         return false;
     if (now.state == 'D' && watched->state == 'D' && now.sleeps != watched->sleeps)
         return false;
-    now.kernel_ticks_first = watched->kernel_ticks_first;
+    now.ran = watched->ran || now.kernel_ticks != watched->kernel_ticks;
     *watched = now;
     return true;
 }
@@ -111,7 +111,7 @@ void occupied_look(const struct target *target, const struct deadline *deadline,
         count = drop_those_that_left(target, list, count);
     }
     for (size_t i = 0; i < count; i++) {
-        if (list[i].state == 'R' && list[i].kernel_ticks == list[i].kernel_ticks_first)
+        if (list[i].state == 'R' && !list[i].ran)
             continue; /* it waits for a CPU */
         enum occupancy occupancy = list[i].state == 'D' ? OCCUPANCY_WAITED : OCCUPANCY_SHARED;
         if (occupancy <= out->occupancy)

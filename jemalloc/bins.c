@@ -1,5 +1,4 @@
 #include "jemalloc/bins.h"
-#include "jemalloc/bins_layout.h"
 #include "jemalloc/faults.h"
 
 #include <errno.h>
@@ -13,6 +12,36 @@ void bins_free(struct bins *bins)
     bins->list = NULL;
     bins->count = 0;
 }
+
+/* ---- the names of the numbers ---- */
+
+/* Which releases have a name. */
+enum { BINS_4 = 1, BINS_5 = 2, BINS_521 = 4, BINS_ALL = BINS_4 | BINS_5 };
+
+struct bins_leaf {
+    const char *name; /* NULL: the end of the table */
+    enum ctl_type type;
+    unsigned where;
+    size_t offset; /* of a uint64_t in struct bin */
+};
+
+#define BIN(member) offsetof(struct bin, member)
+
+static const struct bins_leaf constants[] = {
+    {"size", CTL_SIZE, BINS_ALL, BIN(size)},
+    {"nregs", CTL_UNSIGNED, BINS_ALL, BIN(per_slab)},
+    {"slab_size", CTL_SIZE, BINS_5, BIN(slab_bytes)},
+    {"run_size", CTL_SIZE, BINS_4, BIN(slab_bytes)},
+    {.name = NULL},
+};
+
+static const struct bins_leaf counts[] = {
+    {"curregs", CTL_SIZE, BINS_ALL, BIN(objects)},
+    {"curslabs", CTL_SIZE, BINS_5, BIN(slabs)},
+    {"nonfull_slabs", CTL_SIZE, BINS_521, BIN(nonfull)},
+    {"curruns", CTL_SIZE, BINS_4, BIN(slabs)},
+    {.name = NULL},
+};
 
 /* ---- lists of reads ---- */
 
@@ -61,12 +90,12 @@ static void reads_add(struct reads *reads, enum ctl_type type, uint64_t *into, c
 
 /* Adds the reads of those leaves that this release has. */
 static void reads_add_leaves(struct reads *reads, unsigned where, const struct bins_leaf *leaves,
-                             void *base, const char *tree, size_t index)
+                             struct bin *bin, const char *tree, size_t index)
 {
     for (const struct bins_leaf *leaf = leaves; leaf->name; leaf++)
         if (leaf->where & where)
-            reads_add(reads, leaf->type, (uint64_t *)((char *)base + leaf->offset), tree, index,
-                      leaf->name);
+            reads_add(reads, leaf->type, (uint64_t *)(void *)((char *)bin + leaf->offset), tree,
+                      index, leaf->name);
 }
 
 /* ---- what is the same for all arenas ---- */
@@ -157,31 +186,26 @@ struct reading {
     struct head head;
 };
 
-static void read_small(struct reading *reading, struct bins *sum)
-{
-    const unsigned where = reading->head.where;
-    char tree[TREE_SIZE];
-
-    snprintf(tree, TREE_SIZE, "stats.arenas.%zu.bins", reading->head.sum);
-    if (where & BINS_5)
-        reads_add(&reading->reads, CTL_SIZE, &sum->cached, "stats.arenas", reading->head.sum,
-                  "tcache_bytes");
-    for (size_t i = 0; i < sum->count; i++) {
-        reads_add_leaves(&reading->reads, where, bins_constants, &sum->list[i], "arenas.bin", i);
-        reads_add_leaves(&reading->reads, where, bins_leaves, &sum->list[i], tree, i);
-    }
-    reads_run(&reading->reads);
-}
-
 static fault_code read_sum(struct reading *reading, struct bins *sum)
 {
-    sum->list = calloc(reading->head.bins, sizeof *sum->list);
-    sum->count = sum->list ? reading->head.bins : 0;
+    struct reads *reads = &reading->reads;
+    const struct head *head = &reading->head;
+    char tree[TREE_SIZE];
+
+    sum->list = calloc(head->bins, sizeof *sum->list);
     if (!sum->list)
-        return fault_set(reading->reads.fault, FAULT_INTERNAL, ENOMEM, "read the statistics",
+        return fault_set(reads->fault, FAULT_INTERNAL, ENOMEM, "read the statistics",
                          "size classes");
-    read_small(reading, sum);
-    return reading->reads.rc;
+    sum->count = head->bins;
+    snprintf(tree, TREE_SIZE, "stats.arenas.%zu.bins", head->sum);
+    if (sum->since_50)
+        reads_add(reads, CTL_SIZE, &sum->cached, "stats.arenas", head->sum, "tcache_bytes");
+    for (size_t i = 0; i < sum->count; i++) {
+        reads_add_leaves(reads, head->where, constants, &sum->list[i], "arenas.bin", i);
+        reads_add_leaves(reads, head->where, counts, &sum->list[i], tree, i);
+    }
+    reads_run(reads);
+    return reads->rc;
 }
 
 /* ---- all arenas ---- */
@@ -210,8 +234,7 @@ static fault_code read_bins_once(struct reading *reading, struct bins *bins)
     bins->since_50 = reading->head.where & BINS_5;
     bins->has_nonfull = reading->head.where & BINS_521;
     count_initialized(reading, bins);
-    rc = read_sum(reading, bins);
-    return rc == FAULT_NONE ? reading->reads.rc : rc;
+    return read_sum(reading, bins);
 }
 
 /* Another tool, or the program, may write epoch between two lists: then some numbers are newer. */
@@ -229,15 +252,15 @@ fault_code bins_read(struct injection *injection, const struct instance *instanc
                      struct bins *bins, struct fault *fault)
 {
     fault_code rc = FAULT_NONE;
+    bool mixed = true;
 
     memset(bins, 0, sizeof *bins);
-    bins->mixed = true;
-    for (int i = 0; i < TRIES && bins->mixed && rc == FAULT_NONE; i++) {
+    for (int i = 0; i < TRIES && mixed && rc == FAULT_NONE; i++) {
         struct reading reading = {
             .reads = {.injection = injection, .instance = instance, .fault = fault}};
         bins_free(bins);
         rc = read_bins_once(&reading, bins);
-        bins->mixed = rc == FAULT_NONE && !epoch_stays(&reading);
+        mixed = rc == FAULT_NONE && !epoch_stays(&reading);
         rc = rc == FAULT_NONE ? reading.reads.rc : rc;
     }
     return rc;

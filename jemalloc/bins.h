@@ -24,11 +24,11 @@ struct bins {
     unsigned initialized; /* arenas */
     bool has_nonfull;     /* since 5.2.1 */
     bool since_50;
-    bool mixed; /* another write of epoch came between, each time: not all of one moment */
 };
 
 /*
- * Reads the small classes of the sum of all arenas. FAULT_STATS_ABSENT as stats_read.
+ * Reads the small classes of the sum of all arenas, again if another write of epoch came between,
+ * but only twice. FAULT_STATS_ABSENT as stats_read.
  * FAULT_CTL_REFUSED. Free it with bins_free, after a failure, too.
  */
 fault_code bins_read(struct injection *injection, const struct instance *instance,
