@@ -167,7 +167,7 @@ static const struct fault_row rows[] = {
      "what its threads have allocated cannot be read from its memory: %W",
      "take profiles by time (--every) or by the RSS (--on-new-peak)"},
     {FAULT_UNREADABLE, "unreadable", EXIT_REFUSED, "its profile cannot be read from its memory: %W",
-     "let the process write it by a call: the same command with --call, without --no-call"},
+     "let the process write it by a call: the same command without --no-call"},
     {FAULT_OBJECTS_UNREADABLE, "objects_unreadable", EXIT_REFUSED,
      "its live objects cannot be found in its memory: %W",
      "jeattach stats --full prints the counts of jemalloc itself, by a call; jeattach leak shows "

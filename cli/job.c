@@ -5,7 +5,7 @@
 #include "cli/output/progress.h"
 #include "cli/output/stdout.h"
 #include "inject/syscalls.h"
-#include "run/readout.h"
+#include "run/access.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -132,18 +132,9 @@ struct attach_request job_request(const struct job *job, pid_t pid)
                                    .timeout_ns = options->timeout_ns,
                                    .way = way_of(options),
                                    .force_hooks = options->force_hooks,
+                                   .repairs = options->repair,
+                                   .may_reset = options->allow_reset,
                                    .events = &job->events};
-}
-
-static fault_code job_open(struct job *job, struct attachment *attachment,
-                           const struct options *options, pid_t pid, const char *verb,
-                           struct fault *fault)
-{
-    struct attach_request request;
-
-    job_init(job, attachment, options, verb);
-    request = job_request(job, pid);
-    return attachment_open(attachment, &request, fault);
 }
 
 fault_code job_open_profile(struct job *job, struct attachment *attachment,
@@ -154,7 +145,7 @@ fault_code job_open_profile(struct job *job, struct attachment *attachment,
 
     job_init(job, attachment, options, verb);
     request = job_request(job, pid);
-    return readout_open(attachment, &request, fault);
+    return access_open(attachment, &request, fault);
 }
 
 /* ---- how the target was stopped ---- */
@@ -182,7 +173,7 @@ static const char *name_place(const struct attachment *attachment, remote_addr p
 static void print_search(const struct job *job)
 {
     const struct attachment *attachment = job->attachment;
-    const struct injection_summary *summary = &attachment->injection.summary;
+    const struct injection_summary *summary = &attachment->caller.injection.summary;
     char took[UNITS_TEXT], place[96];
 
     if (!job->options->verbose || !summary->tid)
@@ -203,20 +194,19 @@ static void print_search(const struct job *job)
 }
 
 /* The summary of the last call, or of the last attempt if there was no call. */
-static const struct injection_summary *last_summary(const struct attachment *attachment)
+static const struct injection_summary *last_summary(const struct caller *caller)
 {
-    const struct injection_summary *summary = &attachment->injection.summary;
-    return summary->tid ? summary : &attachment->last;
+    return caller->injection.summary.tid ? &caller->injection.summary : &caller->last;
 }
 
-static void print_hooks(const struct attachment *attachment)
+static void print_hooks(const struct hooks_consent *hooks)
 {
-    char clean[sizeof attachment->hooks.used.what];
+    char clean[sizeof hooks->used.what];
 
-    if (attachment->hooks.used.function)
+    if (hooks->used.function)
         message("warning: allowed by --force-hooks: %s; if it waits for a lock that the "
                 "stopped thread owns, both wait forever",
-                message_clean(attachment->hooks.used.what, clean, sizeof clean));
+                message_clean(hooks->used.what, clean, sizeof clean));
 }
 
 /* "redis-server[4242] profile read from memory in 3.1 ms: 320 stacks, 5 threads; ..." */
@@ -238,23 +228,26 @@ static void print_read(const struct job *job)
             message_clean(attachment->target.stat.comm, clean, sizeof clean),
             (int)attachment->target.pid, times, took, read->count > 1 ? " at most" : "",
             read->last.stacks, read->last.stacks == 1 ? "" : "s", unsettled, read->last.threads,
-            read->last.threads == 1 ? "" : "s", attachment->holds ? "" : "; no thread was stopped");
+            read->last.threads == 1 ? "" : "s",
+            attachment->caller.holds ? "" : "; no thread was stopped");
 }
 
 static void print_closing(const struct job *job)
 {
     const struct attachment *attachment = job->attachment;
-    const struct injection_summary *summary = last_summary(attachment);
-    const char *name = syscall_name(summary->syscall_nr);
-    const char *waits_in = summary->waits_in >= 0 ? syscall_name(summary->waits_in) : NULL;
+    const struct caller *caller = &attachment->caller;
+    const struct injection_summary *summary = last_summary(caller);
+    const char *name, *waits_in;
     char clean[64], held[UNITS_TEXT], where[48];
 
     print_search(job); /* only after the detach: a slow terminal must not delay the target */
     if (job->options->quiet || !summary->tid)
         return;
-    if (attachment->end == TARGET_ENDS)
+    name = syscall_name(summary->syscall_nr);
+    waits_in = summary->waits_in >= 0 ? syscall_name(summary->waits_in) : NULL;
+    if (caller->end == TARGET_ENDS)
         snprintf(where, sizeof where, "and the process has ended");
-    else if (attachment->end == TARGET_THREAD_ENDS)
+    else if (caller->end == TARGET_THREAD_ENDS)
         snprintf(where, sizeof where, "and has ended");
     else if (summary->outcome == INJECTION_LEFT)
         snprintf(where, sizeof where, "now cancelled or in a signal handler");
@@ -269,11 +262,10 @@ static void print_closing(const struct job *job)
     else
         snprintf(where, sizeof where, "back in system call %ld", summary->syscall_nr);
     message_clean(attachment->target.stat.comm, clean, sizeof clean);
-    if (attachment->holds > 1)
+    if (caller->holds > 1)
         message("%s[%d] a thread stopped %u times, %s at most, %u calls; last thread %d, %s", clean,
-                (int)attachment->target.pid, attachment->holds,
-                units_duration(attachment->longest_ns, held), attachment->calls, (int)summary->tid,
-                where);
+                (int)attachment->target.pid, caller->holds,
+                units_duration(caller->longest_ns, held), caller->calls, (int)summary->tid, where);
     else
         message("%s[%d] thread %d stopped for %s, %u call%s, %s", clean,
                 (int)attachment->target.pid, (int)summary->tid,
@@ -305,7 +297,7 @@ int job_finish(struct job *job, fault_code code, const struct fault *fault)
     }
     if (code != FAULT_NONE)
         exit_code = message_fault(&subject, fault);
-    print_hooks(job->attachment);
+    print_hooks(&job->attachment->caller.hooks);
     print_swapped(job->attachment);
     print_read(job);
     print_closing(job);
@@ -317,9 +309,14 @@ int job_run(const struct options *options, pid_t pid, const char *verb,
             fault_code (*perform)(struct job *job, void *ctx, struct fault *fault), void *ctx)
 {
     struct attachment attachment;
+    struct attach_request request;
     struct fault fault;
     struct job job;
-    fault_code rc = job_open(&job, &attachment, options, pid, verb, &fault);
+    fault_code rc;
+
+    job_init(&job, &attachment, options, verb);
+    request = job_request(&job, pid);
+    rc = attachment_find(&attachment, &request, &fault);
 
     if (rc == FAULT_NONE)
         rc = perform(&job, ctx, &fault);

@@ -23,7 +23,7 @@ struct attach_request job_request(const struct job *job, pid_t pid);
 /* Returns the subject of messages about the job. */
 struct subject job_subject(const struct job *job);
 
-/* job_init, then readout_open. Call job_finish even after a failure. */
+/* job_init, then access_open. Call job_finish even after a failure. */
 fault_code job_open_profile(struct job *job, struct attachment *attachment,
                             const struct options *options, pid_t pid, const char *verb,
                             struct fault *fault);
@@ -33,7 +33,7 @@ fault_code job_open_profile(struct job *job, struct attachment *attachment,
  * and the closing lines, and closes the attachment. Returns the exit code.
  */
 int job_finish(struct job *job, fault_code code, const struct fault *fault);
-/* Runs a verb on one process: job_init, attachment_open, perform, job_finish. Returns the exit
+/* Runs a verb on one process: job_init, attachment_find, perform, job_finish. Returns the exit
  * code. */
 int job_run(const struct options *options, pid_t pid, const char *verb,
             fault_code (*perform)(struct job *job, void *ctx, struct fault *fault), void *ctx);

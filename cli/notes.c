@@ -264,7 +264,10 @@ static void print_attempt(const struct job *job, const struct run_note *note)
 {
     if (note->kind == NOTE_UNREADABLE)
         print_unreadable(job, note);
-    else if (note->kind == NOTE_KEPT || note->kind == NOTE_NOT_KEPT)
+    else if (note->kind == NOTE_CALL_NEEDED) {
+        if (job->options->verbose)
+            message("a call is needed: %s", note->why);
+    } else if (note->kind == NOTE_KEPT || note->kind == NOTE_NOT_KEPT)
         print_kept(job, note);
     else
         print_retried(job, note);
@@ -315,19 +318,6 @@ static void print_switched(const struct job *job, const struct run_note *note)
                 (int)job->attachment->target.pid);
 }
 
-static void print_reset(const struct run_note *note)
-{
-    char bytes[UNITS_TEXT];
-
-    if (note->count)
-        message("prof.reset drops all samples taken so far: %s in %llu stack%s, which no later "
-                "profile of this process will have",
-                units_bytes((double)note->total, bytes), (unsigned long long)note->count,
-                note->count == 1 ? "" : "s");
-    else
-        message("prof.reset drops nothing: there is no sample yet");
-}
-
 static void print_threads(const struct run_note *note)
 {
     unsigned long long count = note->count, total = note->total;
@@ -365,15 +355,13 @@ void notes_print(void *ctx, const struct run_note *note)
     case NOTE_NOTHING_SAMPLED:
         print_empty(note);
         break;
-    case NOTE_RESET:
-        print_reset(note);
-        break;
     case NOTE_PROFILES_SKIPPED:
         message("writing a profile takes longer than --every: some profiles are skipped");
         break;
     case NOTE_KEPT:
     case NOTE_NOT_KEPT:
     case NOTE_UNREADABLE:
+    case NOTE_CALL_NEEDED:
     case NOTE_HOLD_RETRIED:
     case NOTE_RESTORE_RETRIED:
         print_attempt(job, note);

@@ -18,8 +18,6 @@ const struct option_row option_rows[] = {
     {"settle", '\0', OPTION_DURATION, AT(settle_ns), TAKES_SETTLE, 0, OPTIONS_OF_VERB, "D",
      "switch sampling off for this long before the second profile, so that short-lived memory is "
      "freed and does not count as growth"},
-    {"reset", '\0', OPTION_FLAG, AT(reset), TAKES_SETTLE, 0, OPTIONS_OF_VERB, NULL,
-     "call prof.reset first, which drops all samples taken so far, for every user of the profile"},
     {"path", '\0', OPTION_TEXT, AT(path), TAKES_PATH, 0, OPTIONS_OF_VERB, "P",
      "write to this path in the target, relative to its working directory"},
     {"output", 'o', OPTION_TEXT, AT(output), TAKES_OUTPUT, 0, OPTIONS_OF_VERB, "FILE",
@@ -69,8 +67,6 @@ const struct option_row option_rows[] = {
      "keep the last N profiles of the series; remove older ones"},
     {"on", '\0', OPTION_FLAG, AT(watch.on), TAKES_RULES, 0, OPTIONS_OF_VERB, NULL,
      "switch profiling on while it is watched, again if another program switches it off"},
-    {"share", '\0', OPTION_NUMBER, AT(share), TAKES_REFRESH, 0, OPTIONS_OF_VERB, "N",
-     "percentage of the time for which a thread may be stopped (default 1)"},
     {"sort", '\0', OPTION_TEXT, AT(report.sort), TAKES_REFRESH | TAKES_FILE | TAKES_STATS, 0,
      OPTIONS_OF_VERB, "BY", "cur: by the memory that a site holds (default); growth"},
     {"list", '\0', OPTION_FLAG, AT(list), TAKES_NAMES, 0, OPTIONS_OF_VERB, NULL,
@@ -100,7 +96,7 @@ const struct option_row option_rows[] = {
      "seccomp filter"},
     {"no-call", '\0', OPTION_FLAG, AT(no_call), TAKES_WAY, 0, OPTIONS_OF_VERB, NULL,
      "make no call and stop nothing; fail if that is not possible"},
-    {"call", '\0', OPTION_FLAG, AT(call), TAKES_WAY, 0, OPTIONS_OF_VERB, NULL,
+    {"call", '\0', OPTION_FLAG, AT(call), TAKES_CALL, 0, OPTIONS_OF_VERB, NULL,
      "make a thread of the process call jemalloc, even where no call is needed"},
     {"repair", '\0', OPTION_FLAG, AT(repair), TAKES_REPAIR, 0, OPTIONS_OF_VERB, NULL,
      "also switch on the threads that do not sample because thread.prof.active is false in them: "

@@ -324,7 +324,6 @@ static void set_defaults(struct options *options)
     *options = (struct options){
         .timeout_ns = 30ull * 1000000000,
         .interval_ns = 2ull * 1000000000,
-        .share = 1,
         .mode = OUTPUT_MODE_UNSET,
         .watch = {.cooldown_ns = 600ull * 1000000000, .max = 3},
     };

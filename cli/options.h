@@ -22,10 +22,11 @@ enum {
     TAKES_HOOKS = 1 << 11,    /* --force-hooks */
     TAKES_DURATION = 1 << 12, /* -d */
     TAKES_SERIES = 1 << 13,   /* --every, --every-bytes, --on-new-peak, --count, --keep */
-    TAKES_SETTLE = 1 << 14,   /* --settle, --reset */
+    TAKES_SETTLE = 1 << 14,   /* --settle */
     TAKES_REFRESH = 1 << 15,  /* -d, --count, --once, --sort, and some of TAKES_FORMAT */
     TAKES_RULES = 1 << 16,    /* --when and its limits; -o is a directory */
-    TAKES_WAY = 1 << 17,      /* --no-call, --call */
+    TAKES_WAY = 1 << 17,      /* --no-call */
+    TAKES_CALL = 1 << 18,     /* --call */
     TAKES_REPAIR = 1 << 19,   /* --repair */
     TAKES_CORE = 1 << 20,     /* --core, --exe, --root */
     TAKES_GROWTH = 1 << 22,   /* --samples, --faults, --period */
@@ -65,7 +66,6 @@ struct options {
     bool on_new_peak;
     unsigned step;                            /* --step, in percent; 0: not given */
     uint64_t interval_ns;                     /* -d of top */
-    unsigned share;                           /* --share, in percent */
     unsigned count, keep;                     /* 0: not given */
     pid_t thread;                             /* 0: any */
     pid_t instance;                           /* --instance, from 1; 0: the default */
@@ -83,7 +83,7 @@ struct options {
     bool force;
     int mode; /* --mode; OUTPUT_MODE_UNSET: not given */
     bool list, no_call, call, force_hooks, allow_reset, full, prometheus, allow_slow;
-    bool threads, repair, reset;
+    bool threads, repair;
     bool bins;                  /* of stats */
     bool by_samples, by_faults; /* --samples, --faults: the only source of stacks */
     bool show_bytes;            /* --show-bytes */

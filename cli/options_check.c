@@ -127,8 +127,6 @@ static const char *wrong_with_refresh(const struct options *options)
 {
     if (options->interval_ns < INTERVAL_MIN_NS)
         return "the interval (-d) must be at least 100ms";
-    if (options->share > 100)
-        return "--share must be a percentage from 1 to 100";
     return options->once && options->count ? "--once and --count exclude each other" : NULL;
 }
 
@@ -151,8 +149,6 @@ static const char *wrong_with_way(const struct options *options, unsigned takes)
         return "--no-call cannot be combined with --thread: it stops no thread";
     if (options->no_call && options->full)
         return "--no-call and --full exclude each other: only a call makes jemalloc's report";
-    if (options->no_call && options->reset)
-        return "--no-call and --reset exclude each other: prof.reset is a call";
     return NULL;
 }
 
@@ -164,8 +160,6 @@ static const char *wrong_with_bins(const struct options *options)
                                                             : NULL;
     if (options->threads || options->full)
         return "--bins cannot be combined with --threads or --full";
-    if (options->call)
-        return "--bins cannot be combined with --call: size classes are read from memory";
     if (options->core)
         return "--bins requires a running process, not --core";
     return NULL;

@@ -381,15 +381,6 @@ static fault_code check_dump_hooks(struct injection *injection, const struct ins
     return rc;
 }
 
-fault_code dump_stream(struct injection *injection, const struct instance *instance,
-                       struct sink *sink, struct fault *fault)
-{
-    struct dump_intercept intercept = {
-        .injection = injection, .sink = sink, .fd = -1, .without_maps = true};
-
-    return run_intercepted(&intercept, instance, NULL, fault);
-}
-
 fault_code dump_streamable(struct injection *injection, const struct instance *instance,
                            const struct prof_state *state, struct hooks_consent *consent,
                            struct fault *fault)

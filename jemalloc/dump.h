@@ -60,14 +60,6 @@ fault_code dump_run(struct injection *injection, const struct instance *instance
                     struct fault *fault);
 
 /*
- * Streams a dump without any check, as fast as possible. The caller has checked
- * that the process can profile and has no hook for dumps, and calls
- * dump_complete for the mappings. Sets the same faults as dump_run.
- */
-fault_code dump_stream(struct injection *injection, const struct instance *instance,
-                       struct sink *sink, struct fault *fault);
-
-/*
  * Checks while a thread is stopped whether a later streamed dump would be
  * refused because of the application's hooks (FAULT_DUMP_HOOK, FAULT_HOOKS):
  * record should learn that before it samples, not at its end.
@@ -78,7 +70,7 @@ fault_code dump_streamable(struct injection *injection, const struct instance *i
 
 /*
  * Adds the section MAPPED_LIBRARIES to a streamed profile in which it is missing
- * or empty, as after dump_stream. jemalloc opens /proc/self/maps itself; if the
+ * or empty. jemalloc opens /proc/self/maps itself; if the
  * process is at its limit of file descriptors it cannot, and since 5.3.0 it then
  * silently omits the section. Call it when the thread has been resumed.
  */

@@ -1,6 +1,5 @@
 #include "run/account.h"
 #include "run/faults.h"
-#include "run/readout.h"
 
 #include <string.h>
 
@@ -33,8 +32,8 @@ static fault_code call_for_gauges(struct attachment *attachment, void *ctx, stru
     /* Of the records: what sampling adds to allocated, or leaves out of it. */
     const uint64_t apart = counted->in_use - counted->gauges.allocated;
     struct build build;
-    fault_code rc =
-        stats_read(&attachment->injection, &attachment->instance, &build, &counted->gauges, fault);
+    fault_code rc = stats_read(&attachment->caller.injection, &attachment->instance, &build,
+                               &counted->gauges, fault);
 
     if (rc != FAULT_NONE)
         return rc;
@@ -47,9 +46,8 @@ static fault_code call_for_gauges(struct attachment *attachment, void *ctx, stru
 static fault_code count_by_call(struct account *account, struct attachment *attachment,
                                 struct fault *fault)
 {
-    fault_code rc;
+    fault_code rc = caller_hold(attachment, call_for_gauges, account, fault);
 
-    rc = readout_hold(attachment, call_for_gauges, account, fault);
     if (rc != FAULT_NONE)
         return rc;
     account->source = ACCOUNT_CALL;
@@ -76,26 +74,6 @@ static fault_code count_records(struct account *account, struct attachment *atta
     return rc;
 }
 
-static void read_build(struct account *account, const struct reader_source *source)
-{
-    struct fact_variables variables;
-    struct prof_state state;
-
-    facts_locate(&variables, source->instance, source->modules, source->target, source->memory);
-    facts_read(&variables, source->memory, &state);
-    account->build = state.build;
-}
-
-/* Reports why it calls, unless the caller has asked for a call. */
-static fault_code call_instead(struct account *account, struct attachment *attachment,
-                               struct fault *fault)
-{
-    if (attachment->request.way == WAY_DEFAULT && account->why.code != FAULT_NONE)
-        attachment_note(attachment,
-                        &(struct run_note){.kind = NOTE_UNREADABLE, .fault = &account->why});
-    return count_by_call(account, attachment, fault);
-}
-
 static fault_code read_process(struct account *account, const struct attachment *attachment,
                                struct fault *fault)
 {
@@ -108,11 +86,12 @@ static fault_code read_process(struct account *account, const struct attachment 
 fault_code account_count(struct account *account, struct attachment *attachment,
                          struct fault *fault)
 {
-    const struct reader_source source = attachment_source(attachment, NULL);
+    struct prof_state state;
     fault_code rc;
 
     *account = (struct account){.source = ACCOUNT_NONE};
-    read_build(account, &source);
+    attachment_read_facts(attachment, &state);
+    account->build = state.build;
     rc = count_records(account, attachment, fault);
     if (rc == FAULT_UNREADABLE) {
         account->why = *fault;
@@ -137,13 +116,15 @@ fault_code account_read_records(struct account *account, struct attachment *atta
 
 fault_code account_read(struct account *account, struct attachment *attachment, struct fault *fault)
 {
-    enum way way = attachment->target.record ? WAY_MEMORY : attachment->request.way;
+    const bool may_call = !attachment->target.record && attachment->request.way != WAY_MEMORY;
     fault_code rc = account_count(account, attachment, fault);
 
-    if (rc != FAULT_NONE)
-        return rc;
-    if (way == WAY_CALL || (way != WAY_MEMORY && !account_is_whole(account)))
-        rc = call_instead(account, attachment, fault);
+    if (rc == FAULT_NONE && may_call && !account_is_whole(account)) {
+        if (account->why.code != FAULT_NONE && !attachment->unreadable)
+            attachment_note(attachment,
+                            &(struct run_note){.kind = NOTE_UNREADABLE, .fault = &account->why});
+        rc = count_by_call(account, attachment, fault);
+    }
     return rc == FAULT_NONE ? read_process(account, attachment, fault) : rc;
 }
 

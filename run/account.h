@@ -51,10 +51,9 @@ struct account_sum {
 };
 
 /*
- * After attachment_find or attachment_look_recorded. By request.way: WAY_DEFAULT from the records,
- * else by a call, for which the plan is made if there is none; WAY_MEMORY from the records;
- * WAY_CALL by a call. What sampling adds is from the records in any case. That nothing is known is
- * no fault (ACCOUNT_NONE) unless a call failed.
+ * The door to the gauges, after attachment_find or attachment_look_recorded: from the records, else
+ * by a call, as request.way allows. What sampling adds is from the records in any case. That
+ * nothing is known is no fault (ACCOUNT_NONE) unless a call failed.
  */
 fault_code account_read(struct account *account, struct attachment *attachment,
                         struct fault *fault);
@@ -67,7 +66,7 @@ fault_code account_read_records(struct account *account, struct attachment *atta
 bool account_is_whole(const struct account *account);
 
 /*
- * As account_read with WAY_MEMORY, but without the kernel's counts, which may take it long: process
+ * As account_read_records, but without the kernel's counts, which may take it long: process
  * and rss_source stay 0.
  */
 fault_code account_count(struct account *account, struct attachment *attachment,

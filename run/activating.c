@@ -7,7 +7,7 @@
 
 struct activating_run {
     struct attachment *attachment;
-    const struct activating_request *request;
+    const struct prof_state *state;
     struct activating *result;
     struct thread_view view;
     struct activation_layout layout;
@@ -32,26 +32,19 @@ static fault_code write_init_held(struct attachment *attachment, void *ctx, stru
     struct activating_run *run = ctx;
     struct ctl_op op = {
         .name = "prof.thread_active_init", .type = CTL_BOOL, .writes = true, .new_value = 1};
-    fault_code rc = ctl_run(&attachment->injection, &attachment->instance, &op, 1, NULL, fault);
+    fault_code rc =
+        ctl_run(&attachment->caller.injection, &attachment->instance, &op, 1, NULL, fault);
 
     if (rc == FAULT_NONE && op.rc == 0)
         run->result->init = INIT_SWITCHED;
     return rc;
 }
 
-static fault_code hold_planned(struct attachment *attachment, held_action action, void *ctx,
-                               struct fault *fault)
-{
-    fault_code rc = attachment->planned ? FAULT_NONE : attachment_prepare(attachment, fault);
-
-    return rc == FAULT_NONE ? attachment_hold(attachment, action, ctx, fault) : rc;
-}
-
 static fault_code repair_init(struct activating_run *run, struct fault *fault)
 {
-    const struct activating_request *request = run->request;
+    const struct attach_request *request = &run->attachment->request;
 
-    if (request->state->thread_active_init != FACT_NO)
+    if (run->state->thread_active_init != FACT_NO)
         return FAULT_NONE;
     run->result->init = INIT_FALSE;
     if (!request->repairs)
@@ -60,9 +53,9 @@ static fault_code repair_init(struct activating_run *run, struct fault *fault)
         run->result->init = INIT_SWITCHED;
         return FAULT_NONE;
     }
-    if (request->no_calls)
+    if (request->way == WAY_MEMORY)
         return FAULT_NONE;
-    return hold_planned(run->attachment, write_init_held, run, fault);
+    return caller_hold(run->attachment, write_init_held, run, fault);
 }
 
 /* ---- the threads ---- */
@@ -71,7 +64,8 @@ static fault_code learn_held(struct attachment *attachment, void *ctx, struct fa
 {
     struct activating_run *run = ctx;
 
-    return activation_learn(&attachment->injection, &attachment->instance, &run->layout, fault);
+    return activation_learn(&attachment->caller.injection, &attachment->instance, &run->layout,
+                            fault);
 }
 
 static fault_code view_again(struct activating_run *run, struct fault *fault)
@@ -84,23 +78,23 @@ static fault_code view_again(struct activating_run *run, struct fault *fault)
 /* A call tells where a thread's counters are, if memory alone does not. */
 static fault_code view_threads(struct activating_run *run, struct fault *fault)
 {
-    const struct activating_request *request = run->request;
+    const struct attach_request *request = &run->attachment->request;
     const struct tsd_threads *threads = &run->view.threads;
     fault_code rc = view_again(run, fault);
 
-    if (rc != FAULT_NONE || !threads->by_sampling[THREAD_UNKNOWN] || request->no_calls ||
+    if (rc != FAULT_NONE || !threads->by_sampling[THREAD_UNKNOWN] || request->way == WAY_MEMORY ||
         run->layout.known)
         return rc;
-    if (!request->repairs && tsd_defect(threads, request->state->build.text) == FACT_NO)
+    if (!request->repairs && tsd_defect(threads, run->state->build.text) == FACT_NO)
         return rc;
-    rc = hold_planned(run->attachment, learn_held, run, fault);
+    rc = caller_hold(run->attachment, learn_held, run, fault);
     return rc == FAULT_NONE && run->layout.known ? view_again(run, fault) : rc;
 }
 
 static struct activation_options describe_visits(struct activating_run *run)
 {
-    const struct activating_request *request = run->request;
-    const enum fact defect = tsd_defect(&run->view.threads, request->state->build.text);
+    const struct attach_request *request = &run->attachment->request;
+    const enum fact defect = tsd_defect(&run->view.threads, run->state->build.text);
 
     return (struct activation_options){
         .layout = run->layout,
@@ -108,10 +102,10 @@ static struct activation_options describe_visits(struct activating_run *run)
         .source = &run->view.source,
         .may_sleep = defect == FACT_YES || (defect == FACT_UNKNOWN && run->layout.known),
         .switches_on = request->repairs,
-        .no_calls = request->no_calls,
+        .no_calls = request->way == WAY_MEMORY,
         .may_reset = request->may_reset,
-        .lg_sample = request->state->lg_sample,
-        .consent = &run->attachment->hooks,
+        .lg_sample = run->state->lg_sample,
+        .consent = &run->attachment->caller.hooks,
     };
 }
 
@@ -131,16 +125,18 @@ static fault_code visit_seen(struct activating_run *run, const struct activation
 {
     struct attachment *attachment = run->attachment;
     struct activating *result = run->result;
-    fault_code rc = attachment->planned ? FAULT_NONE : attachment_prepare(attachment, fault);
+    fault_code rc = caller_prepare(attachment, fault);
 
     if (rc == FAULT_NONE)
         rc = need_check(attachment, fault);
     if (rc != FAULT_NONE)
         return rc;
-    const struct injection_env env = attachment_env(attachment);
+    const struct injection_env env = caller_env(attachment);
     result->visited = true;
     rc = activation_run(&env, &attachment->instance, options, &result->activation, fault);
     memcpy(result->counts, result->activation.counts, sizeof result->counts);
+    if (result->activation.longest_ns > attachment->caller.longest_ns)
+        attachment->caller.longest_ns = result->activation.longest_ns;
     /* A partial result: prof.active is switched, and some threads are visited. */
     result->interrupted = rc == FAULT_INTERRUPTED;
     return result->interrupted ? FAULT_NONE : rc;
@@ -148,6 +144,7 @@ static fault_code visit_seen(struct activating_run *run, const struct activation
 
 static fault_code activate_all(struct activating_run *run, struct fault *fault)
 {
+    const struct attach_request *request = &run->attachment->request;
     fault_code rc = repair_init(run, fault);
 
     if (rc == FAULT_NONE)
@@ -157,15 +154,15 @@ static fault_code activate_all(struct activating_run *run, struct fault *fault)
     count_seen(run);
     run->result->unknown_why = run->view.threads.unknown_why;
     const struct activation_options options = describe_visits(run);
-    if (run->request->no_stops || !activation_wanted(&options))
+    if ((request->way == WAY_MEMORY && !request->repairs) || !activation_wanted(&options))
         return FAULT_NONE;
     return visit_seen(run, &options, fault);
 }
 
-fault_code activating_run(struct attachment *attachment, const struct activating_request *request,
+fault_code activating_run(struct attachment *attachment, const struct prof_state *state,
                           struct activating *result, struct fault *fault)
 {
-    struct activating_run run = {attachment, request, result, .layout = request->layout};
+    struct activating_run run = {.attachment = attachment, .state = state, .result = result};
     fault_code rc;
 
     memset(result, 0, sizeof *result);
@@ -174,8 +171,9 @@ fault_code activating_run(struct attachment *attachment, const struct activating
     return rc;
 }
 
-bool activating_is_seen(struct attachment *attachment, bool may_visit)
+bool activating_is_seen(struct attachment *attachment)
 {
+    const bool may_visit = attachment->request.way != WAY_MEMORY || attachment->request.repairs;
     struct thread_view view;
     struct fault ignored;
     bool seen = thread_view_read(&view, attachment, 0, &ignored) == FAULT_NONE &&

@@ -7,15 +7,6 @@
 #include "jemalloc/activate.h"
 #include "run/attachment.h"
 
-struct activating_request {
-    const struct prof_state *state;  /* version, period, prof.thread_active_init */
-    struct activation_layout layout; /* if a call has told it */
-    bool repairs;   /* also where thread.prof.active is false, and prof.thread_active_init */
-    bool no_stops;  /* nothing is visited */
-    bool no_calls;  /* a visit makes none */
-    bool may_reset; /* prof.reset may be called where nothing else helps */
-};
-
 /* prof.thread_active_init: what new threads do. */
 enum activating_init {
     INIT_TRUE, /* or unknown */
@@ -33,14 +24,16 @@ struct activating {
 };
 
 /*
- * After prof.active has become true. A fault concerns the whole process; *result is
- * valid then, too: what was done before.
+ * After prof.active has become true; state: what it was before. With request.repairs also where
+ * thread.prof.active is false, and prof.thread_active_init. Nothing is called with WAY_MEMORY, and
+ * nothing visited unless it repairs. A fault concerns the whole process; *result is valid then,
+ * too: what was done before.
  */
-fault_code activating_run(struct attachment *attachment, const struct activating_request *request,
+fault_code activating_run(struct attachment *attachment, const struct prof_state *state,
                           struct activating *result, struct fault *fault);
 
 /*
- * True if memory shows of every thread what it does: then no version needs a call, but
- * a stop of the threads that have the defect of 5.2. may_visit: those can be stopped.
+ * True if memory shows of every thread what it does: then no version needs a call, but a stop of
+ * the threads that have the defect of 5.2, which request allows.
  */
-bool activating_is_seen(struct attachment *attachment, bool may_visit);
+bool activating_is_seen(struct attachment *attachment);

@@ -1,10 +1,6 @@
 #include "run/attachment.h"
 #include "attach/permit.h"
-#include "inject/selfcheck.h"
-#include "jemalloc/code.h"
 #include "jemalloc/conf.h"
-#include "jemalloc/ctl.h"
-#include "run/apart.h"
 #include "run/faults.h"
 #include "run/interrupt.h"
 #include "run/need.h"
@@ -12,10 +8,8 @@
 #include <errno.h>
 #include <string.h>
 
-enum { END_LOOKS = 1000, END_LOOK_NS = 1000000 };
-
 /* Finds the cause: the end of the target, or the rule behind a refusal of the kernel. */
-static fault_code explained(struct attachment *attachment, fault_code code, struct fault *fault)
+fault_code attachment_explain(struct attachment *attachment, fault_code code, struct fault *fault)
 {
     struct fault end;
 
@@ -53,21 +47,6 @@ static fault_code open_target(struct attachment *attachment, struct fault *fault
         rc = target_open(&attachment->target, &attachment->proc, request->pid, fault);
     attachment->opened = rc == FAULT_NONE;
     return rc;
-}
-
-/* Fails early if the attach is certain to be refused; else the kernel decides. */
-static fault_code refuse_early(struct attachment *attachment, struct fault *fault)
-{
-    struct fault seen = {0};
-    bool certain;
-
-    permit_forecast(&attachment->target, attachment->request.thread, &certain, &seen);
-    if (seen.code == FAULT_NONE || !certain)
-        return FAULT_NONE;
-    if (seen.code == FAULT_TRACED && !attachment->target.status.tracer)
-        return FAULT_NONE; /* it came after the process was read, and may leave as soon */
-    *fault = seen;
-    return seen.code;
 }
 
 /* Takes one of the instances: the requested one, or the default. */
@@ -116,8 +95,8 @@ static void open_memory(struct attachment *attachment)
  * A search fails on memory that is left in swap, or that the kernel refuses to show: if the
  * process has made itself not dumpable in the meantime, that is the cause.
  */
-static fault_code unless_refused(const struct attachment *attachment, fault_code rc,
-                                 struct fault *fault)
+fault_code attachment_unless_refused(const struct attachment *attachment, fault_code rc,
+                                     struct fault *fault)
 {
     bool depends = rc == FAULT_NO_ALLOCATOR || rc == FAULT_NO_SAFE_POINT ||
                    rc == FAULT_UNSUPPORTED || rc == FAULT_INTERNAL;
@@ -159,31 +138,14 @@ static fault_code find_allocator(struct attachment *attachment, bool every, stru
     if (rc == FAULT_NONE)
         conf_variable_name(attachment->instance.prefix, attachment->variable,
                            sizeof attachment->variable);
-    return unless_refused(attachment, rc, fault);
-}
-
-static fault_code make_plan(struct attachment *attachment, struct fault *fault)
-{
-    fault_code rc = plan_make(&attachment->plan, &attachment->modules, &attachment->target,
-                              &attachment->memory, fault);
-
-    if (rc == FAULT_NONE)
-        rc = code_forbid(&attachment->instance, &attachment->plan, &attachment->target,
-                         &attachment->memory, fault);
-    for (size_t i = 0; i < attachment->instances.count && rc == FAULT_NONE; i++)
-        if (i != attachment->instances.chosen)
-            rc = code_forbid(&attachment->instances.list[i], &attachment->plan, &attachment->target,
-                             &attachment->memory, fault);
-    plan_seal(&attachment->plan);
-    attachment->planned = rc == FAULT_NONE;
-    return unless_refused(attachment, rc, fault);
+    return attachment_unless_refused(attachment, rc, fault);
 }
 
 /* So that no target can block the tool for ever. */
 static void start_stall_guard(struct attachment *attachment)
 {
     const struct run_events *events = attachment->request.events;
-    const struct stall_guard_case what = {.tid = &attachment->injection.summary.tid,
+    const struct stall_guard_case what = {.tid = &attachment->caller.injection.summary.tid,
                                           .held = &attachment->memory.stopped_tid,
                                           .stalled = events ? events->stalled : NULL,
                                           .ctx = events ? events->ctx : NULL};
@@ -195,7 +157,7 @@ static void attachment_init(struct attachment *attachment, const struct attach_r
 {
     memset(attachment, 0, sizeof *attachment);
     attachment->request = *request;
-    attachment->hooks.given = request->force_hooks;
+    attachment->caller.hooks.given = request->force_hooks;
     attachment->proc.dirfd = attachment->target.pidfd = -1;
     attachment->memory.memfd = attachment->memory.mapsfd = -1;
     gate_init(&attachment->gate);
@@ -214,7 +176,7 @@ static fault_code open_unmapped(struct attachment *attachment, const struct atta
     return rc;
 }
 
-static fault_code open_unplanned(struct attachment *attachment,
+static fault_code open_allocator(struct attachment *attachment,
                                  const struct attach_request *request, bool every,
                                  struct fault *fault)
 {
@@ -222,19 +184,19 @@ static fault_code open_unplanned(struct attachment *attachment,
 
     if (rc == FAULT_NONE)
         rc = find_allocator(attachment, every, fault);
-    return explained(attachment, rc, fault);
+    return attachment_explain(attachment, rc, fault);
 }
 
 fault_code attachment_find(struct attachment *attachment, const struct attach_request *request,
                            struct fault *fault)
 {
-    return open_unplanned(attachment, request, false, fault);
+    return open_allocator(attachment, request, false, fault);
 }
 
 fault_code attachment_look(struct attachment *attachment, const struct attach_request *request,
                            struct fault *fault)
 {
-    return open_unplanned(attachment, request, true, fault);
+    return open_allocator(attachment, request, true, fault);
 }
 
 fault_code attachment_map(struct attachment *attachment, const struct attach_request *request,
@@ -244,7 +206,7 @@ fault_code attachment_map(struct attachment *attachment, const struct attach_req
 
     if (rc == FAULT_NONE)
         rc = map_modules(attachment, fault);
-    return explained(attachment, rc, fault);
+    return attachment_explain(attachment, rc, fault);
 }
 
 fault_code attachment_look_recorded(struct attachment *attachment,
@@ -260,29 +222,6 @@ fault_code attachment_look_recorded(struct attachment *attachment,
     return find_allocator(attachment, true, fault);
 }
 
-fault_code attachment_prepare(struct attachment *attachment, struct fault *fault)
-{
-    fault_code rc = refuse_early(attachment, fault);
-
-    if (rc == FAULT_NONE)
-        rc = make_plan(attachment, fault);
-    return explained(attachment, rc, fault);
-}
-
-fault_code attachment_open(struct attachment *attachment, const struct attach_request *request,
-                           struct fault *fault)
-{
-    fault_code rc = open_unmapped(attachment, request, fault);
-
-    if (rc == FAULT_NONE)
-        rc = refuse_early(attachment, fault);
-    if (rc == FAULT_NONE)
-        rc = find_allocator(attachment, false, fault);
-    if (rc == FAULT_NONE)
-        rc = make_plan(attachment, fault);
-    return explained(attachment, rc, fault);
-}
-
 void attachment_rest(struct attachment *attachment)
 {
     deadline_stop(&attachment->deadline);
@@ -294,8 +233,7 @@ static void forget(struct attachment *attachment)
     if (attachment->reader_opened)
         reader_close(&attachment->reader);
     attachment->reader_opened = false;
-    plan_free(&attachment->plan);
-    memset(&attachment->plan, 0, sizeof attachment->plan);
+    caller_forget(&attachment->caller);
     instances_free(&attachment->instances);
     memset(&attachment->instances, 0, sizeof attachment->instances);
     modules_free(&attachment->modules);
@@ -303,7 +241,6 @@ static void forget(struct attachment *attachment)
     memset(&attachment->byte, 0, sizeof attachment->byte);
     memset(&attachment->threads_place, 0, sizeof attachment->threads_place);
     memory_set_unchanging(&attachment->memory, NULL, 0);
-    memset(&attachment->stops, 0, sizeof attachment->stops);
 }
 
 static fault_code same_program(struct attachment *attachment, struct fault *fault)
@@ -334,8 +271,7 @@ static fault_code look_again(struct attachment *attachment, struct fault *fault)
     }
     modules_free(&now);
     forget(attachment);
-    rc = find_allocator(attachment, false, fault);
-    return rc == FAULT_NONE && attachment->planned ? make_plan(attachment, fault) : rc;
+    return find_allocator(attachment, false, fault);
 }
 
 fault_code attachment_renew(struct attachment *attachment, const volatile sig_atomic_t *interrupted,
@@ -347,123 +283,9 @@ fault_code attachment_renew(struct attachment *attachment, const volatile sig_at
     if (rc == FAULT_NONE)
         rc = deadline_start(&attachment->deadline, attachment->request.timeout_ns, interrupted,
                             fault);
-    if (rc == FAULT_NONE && attachment->planned)
-        rc = refuse_early(attachment, fault);
     if (rc == FAULT_NONE)
         rc = look_again(attachment, fault);
-    return explained(attachment, rc, fault);
-}
-
-struct injection_env attachment_env(struct attachment *attachment)
-{
-    return (struct injection_env){
-        .target = &attachment->target,
-        .memory = &attachment->memory,
-        .modules = &attachment->modules,
-        .plan = &attachment->plan,
-        .gate = &attachment->gate,
-        .deadline = &attachment->deadline,
-        .only_thread = attachment->request.thread,
-        .named = attachment->request.thread != 0,
-        .search_ns = attachment->search_ns,
-        .sleeps = attachment->sleeps,
-        .stops = &attachment->stops,
-    };
-}
-
-static fault_code begin_hold(struct attachment *attachment, struct fault *fault)
-{
-    const struct injection_env env = attachment_env(attachment);
-    fault_code rc = FAULT_NONE;
-
-    if (!attachment->frame_checked)
-        rc = selfcheck_run(&attachment->proc, fault);
-    attachment->frame_checked = rc == FAULT_NONE;
-    if (rc == FAULT_NONE)
-        rc = target_check(&attachment->target, fault);
-    if (rc == FAULT_NONE && deadline_interrupted(&attachment->deadline))
-        rc = fault_set(fault, FAULT_INTERRUPTED, EINTR, "hold", "%d", attachment->target.pid);
-    if (rc == FAULT_NONE)
-        rc = hooks_judge_interposed(&env, &attachment->hooks, fault);
-    if (rc == FAULT_NONE)
-        rc = need_check(attachment, fault);
-    if (rc == FAULT_NONE)
-        rc = injection_begin(&attachment->injection, &env, fault);
-    return explained(attachment, rc, fault);
-}
-
-static void count_hold(struct attachment *attachment)
-{
-    const struct injection_summary *summary = &attachment->injection.summary;
-
-    attachment->last = *summary;
-    attachment->holds++;
-    attachment->calls += summary->calls;
-    if (summary->held_ns > attachment->longest_ns)
-        attachment->longest_ns = summary->held_ns;
-}
-
-fault_code attachment_explain(struct attachment *attachment, fault_code code, struct fault *fault)
-{
-    return explained(attachment, code, fault);
-}
-
-struct hold {
-    struct attachment *attachment;
-    held_action action;
-    void *ctx;
-    struct fault *fault;
-    fault_code code;
-};
-
-static void hold_apart(void *ctx)
-{
-    struct hold *hold = ctx;
-    struct attachment *attachment = hold->attachment;
-    struct fault *fault = hold->fault;
-    fault_code rc, ended;
-
-    stall_guard_follow(&attachment->stall_guard);
-    rc = hold->code = begin_hold(attachment, fault);
-    if (rc != FAULT_NONE)
-        return;
-    rc = ctl_confirm(&attachment->injection, &attachment->instance, fault);
-    if (rc == FAULT_NONE)
-        rc = hold->action(attachment, hold->ctx, fault);
-    ended = injection_end(&attachment->injection, rc == FAULT_NONE ? fault : NULL);
-    count_hold(attachment);
-    hold->code = explained(attachment, rc == FAULT_NONE ? ended : rc, fault);
-}
-
-/*
- * A thread that is gone for ptrace(2) ends for certain. Between taking SIGKILL and ending it
- * looks as if it lived.
- */
-static void look_at_end(struct attachment *attachment, fault_code code)
-{
-    const struct timespec pause = {0, END_LOOK_NS};
-    const pid_t tid = attachment->injection.summary.tid;
-
-    for (unsigned looks = 0; looks < END_LOOKS; looks++) {
-        attachment->end = target_look_end(&attachment->target, tid);
-        if (attachment->end != TARGET_LIVES || code == FAULT_EXECED || !fault_is_gone(code))
-            return;
-        nanosleep(&pause, NULL);
-    }
-}
-
-fault_code attachment_hold(struct attachment *attachment, held_action action, void *ctx,
-                           struct fault *fault)
-{
-    struct hold hold = {attachment, action, ctx, fault, FAULT_NONE};
-
-    if (attachment->request.way == WAY_MEMORY)
-        return fault_set(fault, FAULT_CALL_FORBIDDEN, 0, "hold", "%d", (int)attachment->target.pid);
-    apart_run(hold_apart, &hold);
-    if (attachment->injection.summary.tid)
-        look_at_end(attachment, hold.code);
-    stall_guard_follow(&attachment->stall_guard);
-    return hold.code;
+    return attachment_explain(attachment, rc, fault);
 }
 
 struct reader_source attachment_source(struct attachment *attachment,
@@ -474,6 +296,15 @@ struct reader_source attachment_source(struct attachment *attachment,
                                   .target = &attachment->target,
                                   .memory = &attachment->memory,
                                   .deadline = deadline};
+}
+
+void attachment_read_facts(struct attachment *attachment, struct prof_state *state)
+{
+    struct fact_variables variables;
+
+    facts_locate(&variables, &attachment->instance, &attachment->modules, &attachment->target,
+                 &attachment->memory);
+    facts_read(&variables, &attachment->memory, state);
 }
 
 void attachment_close(struct attachment *attachment)

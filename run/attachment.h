@@ -1,13 +1,12 @@
-/* One target and all that a call in it needs, opened without stopping anything. */
+/* What is known of one target, found without stopping anything. */
 #pragma once
 
 #include "elf/kept_files.h"
-#include "inject/call.h"
-#include "jemalloc/hooks.h"
 #include "jemalloc/instance.h"
 #include "jemalloc/prof_byte.h"
 #include "jemalloc/reader/reader.h"
 #include "jemalloc/tsd/place.h"
+#include "run/caller.h"
 #include "run/events.h"
 #include "run/stall_guard.h"
 
@@ -27,11 +26,14 @@ struct attach_request {
     size_t instance;              /* of jemalloc, from 1; 0: the default */
     uint64_t timeout_ns;          /* for one attach */
     enum way way;
+    uint64_t search_ns;              /* limit for finding a safe point; 0: until the deadline */
     bool force_hooks;                /* functions of the application may run in a call */
+    bool repairs;                    /* threads that are switched off are visited, in any way */
+    bool may_reset;                  /* prof.reset may be called where nothing else helps */
     const struct run_events *events; /* NULL: none */
 };
 
-/* What was read from memory (run/readout.h). */
+/* What was read from memory (run/access.h). */
 struct read_summary {
     unsigned count;      /* profiles */
     uint64_t longest_ns; /* the longest read */
@@ -47,47 +49,29 @@ struct attachment {
     struct modules modules;
     struct instance instance;   /* the one that is worked on */
     struct instances instances; /* all of them after attachment_look, or with request.instance */
-    struct plan plan;
     struct deadline deadline;
     struct stall_guard stall_guard;
-    struct injection injection;
-    enum target_end end;           /* of that thread, or its process, when it was resumed */
-    struct injection_summary last; /* of the last thread that was stopped; injection may be newer */
-    struct hooks_consent hooks;    /* request.force_hooks, and what ran because of it */
-    bool planned;                  /* plan is made: calls are possible */
-    bool reads;                    /* profiles are read from memory (run/readout.h) */
-    bool owes;                     /* calls only give back what calls have changed */
-    bool switches;                 /* prof.active is reached through memory (readout_act) */
+    struct caller caller;
+    bool unreadable; /* memory does not show the profile, as was reported (run/access.h) */
     bool reader_opened;
     struct reader reader; /* if reader_opened */
     struct read_summary read;
-    struct prof_byte byte;          /* found by switching_find (run/switching.h) */
+    struct prof_byte byte;          /* found by access_find_byte */
     struct tsd_place threads_place; /* found by thread_view_read; layout NULL: not yet */
-    bool frame_checked;             /* on a child of the tool, once */
-    unsigned holds;                 /* so far: threads stopped */
-    unsigned calls;                 /* in all holds */
-    uint64_t longest_ns;            /* the longest hold */
-    uint64_t search_ns;             /* limit for finding a safe point; 0: until the deadline */
-    struct interrupted_sleep sleeps[INJECTION_SLEEPS]; /* kept from one hold to the next */
-    struct stops stops;                                /* as well */
-    bool opened;                                       /* target is the process of the request */
-    char variable[PREFIX_MAX + 16];                    /* MALLOC_CONF, _RJEM_MALLOC_CONF */
+    bool opened;                    /* target is the process of the request */
+    char variable[PREFIX_MAX + 16]; /* MALLOC_CONF, _RJEM_MALLOC_CONF */
     const char *root; /* directory with the files of a core file's process; NULL: none */
     struct kept_files kept_files; /* for names after its end; empty: not kept */
 };
 
 /*
- * Reads identity, modules, jemalloc and the code to avoid, without stopping a
- * thread. Finds all instances if request->instance is set, else only the
- * default. Pointers in the request must stay valid until attachment_close,
- * which is needed after a failure, too.
+ * Reads identity, modules and jemalloc, without stopping a thread; works on a traced process, too.
+ * Finds all instances if request->instance is set, else only the default. Pointers in the request
+ * must stay valid until attachment_close, which is needed after a failure, too.
  */
-fault_code attachment_open(struct attachment *attachment, const struct attach_request *request,
-                           struct fault *fault);
-/* The same without the plan of a call; works on a traced process, too. */
 fault_code attachment_find(struct attachment *attachment, const struct attach_request *request,
                            struct fault *fault);
-/* The same without the plan of a call and with all instances; works on a traced process, too. */
+/* The same with all instances. */
 fault_code attachment_look(struct attachment *attachment, const struct attach_request *request,
                            struct fault *fault);
 /*
@@ -104,28 +88,16 @@ fault_code attachment_look_recorded(struct attachment *attachment,
  */
 fault_code attachment_map(struct attachment *attachment, const struct attach_request *request,
                           struct fault *fault);
-/* After attachment_find or attachment_look: makes the plan, so that calls are possible. */
-fault_code attachment_prepare(struct attachment *attachment, struct fault *fault);
-/* Runs while a thread is stopped: attachment->injection is ready for calls. */
-typedef fault_code (*held_action)(struct attachment *attachment, void *ctx, struct fault *fault);
 /*
- * Checks the forged frame on a child of the tool, stops one thread of the
- * target, runs the action and resumes the thread in any case. All of it runs in
- * a separate thread of the tool (apart.h). FAULT_CALL_FORBIDDEN with WAY_MEMORY.
- */
-fault_code attachment_hold(struct attachment *attachment, held_action action, void *ctx,
-                           struct fault *fault);
-/*
- * Between two holds of one process: stops the deadline's ticks.
- * attachment_renew is needed before the next hold.
+ * Between two looks at one process: stops the deadline's ticks.
+ * attachment_renew is needed before the next one.
  */
 void attachment_rest(struct attachment *attachment);
 /*
- * Before another hold: checks that it is still the same process in the same
- * program (else FAULT_GONE, FAULT_REUSED, FAULT_EXECED). Reads modules, threads
- * and the code to avoid again, as a library may have been loaded. Restarts the
- * deadline with request.timeout_ns; interrupted is its flag (interrupt.h), NULL
- * if this hold must not be interrupted.
+ * Before another look: checks that it is still the same process in the same program (else
+ * FAULT_GONE, FAULT_REUSED, FAULT_EXECED). Reads the modules again, as a library may have been
+ * loaded. Restarts the deadline with request.timeout_ns; interrupted is its flag (interrupt.h),
+ * NULL if what follows must not be interrupted.
  */
 fault_code attachment_renew(struct attachment *attachment, const volatile sig_atomic_t *interrupted,
                             struct fault *fault);
@@ -134,12 +106,18 @@ fault_code attachment_renew(struct attachment *attachment, const volatile sig_at
  * target, or to the rule behind a refusal of the kernel.
  */
 fault_code attachment_explain(struct attachment *attachment, fault_code code, struct fault *fault);
-/* For code that stops threads itself, after a hold that has checked the frame. */
-struct injection_env attachment_env(struct attachment *attachment);
+/*
+ * Refines the fault of a search that may have failed because memory is left in swap, or because
+ * the kernel refuses to show it.
+ */
+fault_code attachment_unless_refused(const struct attachment *attachment, fault_code rc,
+                                     struct fault *fault);
 /* Returns what reads jemalloc's data in memory; the attachment must outlive it. deadline: NULL:
  * none. */
 struct reader_source attachment_source(struct attachment *attachment,
                                        const struct deadline *deadline);
+/* Reads what memory shows of the state of profiling; the rest of it is unknown. */
+void attachment_read_facts(struct attachment *attachment, struct prof_state *state);
 /* True if rc says that the process, not only a thread of it, has ended or is another program. */
 bool attachment_is_gone(const struct attachment *attachment, fault_code rc);
 /* Closes everything; idempotent. */

@@ -108,7 +108,6 @@ void between_plan(struct between *between, const struct attachment *attachment,
     const uint64_t step = (request->until_ns - request->from_ns) / BETWEEN_MAX;
     const struct last_profile_request keep = {.step_ns = step < LAST_STEP_NS ? step : LAST_STEP_NS,
                                               .percent = LAST_READ_PERCENT,
-                                              .calls = true,
                                               .names = true};
 
     between->by_thread = request->by_thread;
@@ -116,7 +115,7 @@ void between_plan(struct between *between, const struct attachment *attachment,
     between->points_until_ns = request->no_points ? 0 : request->until_ns;
     between->step_ns = keep.step_ns;
     between->point_ns = request->from_ns + between->step_ns;
-    last_profile_plan(&between->last, attachment, &keep, last_profile_cost(attachment));
+    last_profile_plan(&between->last, &keep, attachment->read.last.ns);
     plan_next(between);
 }
 

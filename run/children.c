@@ -1,8 +1,8 @@
 #include "run/children.h"
 #include "host/processes.h"
 #include "host/task.h"
+#include "run/access.h"
 #include "run/interrupt.h"
-#include "run/switching.h"
 
 #include <linux/kcmp.h>
 #include <sys/syscall.h>
@@ -32,7 +32,7 @@ void children_recognise(struct children *children, struct attachment *attachment
 
     exec_mark_read(&children->mark, &attachment->target, &attachment->memory);
     if (!attachment->byte.at) /* it was switched by a call */
-        (void)switching_find(attachment, false, &ignored);
+        (void)access_find_byte(attachment, false, &ignored);
     children->active_at = attachment->byte.at;
 }
 

@@ -1,5 +1,6 @@
 #include "run/core_file.h"
 #include "host/spool.h"
+#include "jemalloc/dump.h"
 #include "run/faults.h"
 #include "run/interrupt.h"
 

@@ -22,11 +22,11 @@ enum run_note_kind {
     NOTE_NOTHING_SAMPLED,     /* the profile has no sample; count: the period in bytes */
     NOTE_NOT_SETTLED,         /* it samples while it settles: another run does */
     NOTE_PROFILES_SKIPPED,    /* a series: writing takes longer than its interval */
-    NOTE_RESET,               /* prof.reset is about to drop count stacks, of total bytes */
     NOTE_KEPT,                /* a profile of count bytes is kept for the end of the process */
     NOTE_NOT_KEPT,            /* fault: why none can be kept; more: an older one is */
     /* of a way */
-    NOTE_UNREADABLE, /* fault: why the profile is not read from memory, but taken by a call */
+    NOTE_UNREADABLE,  /* fault: why the profile is not read from memory, but taken by a call */
+    NOTE_CALL_NEEDED, /* why prof.active is not switched by its byte, but by a call */
     /* of a profile that is written in some format */
     NOTE_PROFILE_CUT,       /* it ends within a line */
     NOTE_PROFILE_ODD_LINES, /* count lines were skipped */
@@ -51,6 +51,7 @@ struct run_note {
     bool more; /* of NOTE_NOT_KEPT */
     uint64_t count, total;
     const char *version; /* of jemalloc */
+    const char *why;     /* a clause */
     const struct fault *fault;
     const struct symbols_coverage *coverage;
     const struct children *children;

@@ -2,8 +2,8 @@
 #include "base/list.h"
 #include "jemalloc/extents/live.h"
 #include "jemalloc/extents/totals.h"
+#include "run/access.h"
 #include "run/faults.h"
-#include "run/readout.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -25,68 +25,8 @@ void frag_init(struct frag *frag)
 
 void frag_free(struct frag *frag)
 {
-    bins_free(&frag->bins);
     free(frag->classes);
     capture_free(&frag->capture);
-}
-
-static struct waste_class class_of(const struct bin *bin)
-{
-    return (struct waste_class){.size = bin->size,
-                                .objects = bin->objects,
-                                .slabs = bin->slabs,
-                                .nonfull = bin->slabs,
-                                .per_slab = bin->per_slab,
-                                .slab_bytes = bin->slab_bytes};
-}
-
-/* The slab that an arena allocates from is in no count (stats.arenas.<i>.bins.<j>.nonfull_slabs).
- */
-static uint64_t count_nonfull(const struct frag *frag, const struct bin *bin)
-{
-    const uint64_t count = bin->nonfull + frag->bins.initialized;
-
-    return frag->bins.has_nonfull && count < bin->slabs ? count : bin->slabs;
-}
-
-static fault_code take_frag_classes(struct frag *frag, struct fault *fault)
-{
-    const struct bins *all = &frag->bins;
-    size_t count = all->count;
-
-    frag->classes = calloc(count + 1, sizeof *frag->classes);
-    if (!frag->classes)
-        return frag_no_memory(fault);
-    for (size_t i = 0; i < count; i++) {
-        frag->classes[i] = class_of(&all->list[i]);
-        frag->classes[i].nonfull = count_nonfull(frag, &all->list[i]);
-    }
-    frag->class_count = count;
-    frag->account.source = ACCOUNT_CALL;
-    frag->account.counted.gauges = frag->bins.gauges;
-    frag->account.counted.known = 0;
-    for (unsigned i = 0; i < CTL_GAUGES; i++)
-        if ((i != CTL_RETAINED || frag->bins.gauges.has_retained) &&
-            (i != CTL_PINNED || frag->bins.gauges.has_pinned))
-            frag->account.counted.known |= 1u << i;
-    return FAULT_NONE;
-}
-
-/* ---- of a process, by a call ---- */
-
-/* The statistics first: a process without profiling has them, too. */
-static fault_code count_held(struct attachment *attachment, void *ctx, struct fault *fault)
-{
-    struct frag *frag = ctx;
-    struct injection *injection = &attachment->injection;
-    fault_code rc = build_read(injection, &attachment->instance, &frag->account.build, fault);
-
-    bins_free(&frag->bins); /* of an attempt before */
-    memset(&frag->bins, 0, sizeof frag->bins);
-    if (rc == FAULT_NONE)
-        rc = bins_read(injection, &attachment->instance, &frag->bins, fault);
-    frag->counted = rc == FAULT_NONE;
-    return rc == FAULT_NONE ? build_can_profile(&frag->account.build, fault) : rc;
 }
 
 static bool lacks_profiling(fault_code rc)
@@ -94,53 +34,7 @@ static bool lacks_profiling(fault_code rc)
     return rc == FAULT_PROF_DISABLED || rc == FAULT_PROF_ABSENT;
 }
 
-/* Chooses whether the profile is read from memory. Known to have none: returns that fault. */
-static fault_code choose_frag_way(struct attachment *attachment, struct fault *fault)
-{
-    fault_code rc = FAULT_NONE;
-
-    if (attachment->request.way == WAY_CALL)
-        return FAULT_NONE;
-    rc = readout_find(attachment, fault);
-    attachment->reads = rc == FAULT_NONE;
-    return rc == FAULT_UNREADABLE ? readout_call_instead(attachment, fault) : rc;
-}
-
-/* The RSS, and what sampling adds, which no call tells. */
-static fault_code read_account_beside(struct account *account, struct attachment *attachment,
-                                      struct fault *fault)
-{
-    const enum way way = attachment->request.way;
-    fault_code rc;
-
-    attachment->request.way = WAY_MEMORY;
-    rc = account_read(account, attachment, fault);
-    attachment->request.way = way;
-    return rc;
-}
-
-static fault_code take_frag_by_call(struct frag *frag, struct attachment *attachment,
-                                    struct fault *fault)
-{
-    const struct capture_steps steps = {.first = count_held, .ctx = frag};
-    fault_code rc = attachment->planned ? FAULT_NONE : attachment_prepare(attachment, fault);
-
-    if (rc == FAULT_NONE)
-        rc = choose_frag_way(attachment, fault);
-    if (lacks_profiling(rc))
-        rc = attachment_hold(attachment, count_held, frag, fault);
-    else if (rc == FAULT_NONE)
-        rc = capture_take(attachment, &frag->capture, &steps, fault);
-    if (lacks_profiling(rc) && frag->counted) {
-        frag->why = rc;
-        rc = FAULT_NONE;
-    }
-    if (rc == FAULT_NONE)
-        rc = read_account_beside(&frag->account, attachment, fault);
-    return rc == FAULT_NONE ? take_frag_classes(frag, fault) : rc;
-}
-
-/* ---- of a process, from its records ---- */
+/* ---- the counts ---- */
 
 /* The free space in the slabs of each arena, by class. */
 struct arena_frees {
@@ -280,11 +174,8 @@ static fault_code write_sampled(struct frag *frag, struct attachment *attachment
 static fault_code take_frag_text(struct frag *frag, struct attachment *attachment,
                                  struct fault *fault)
 {
-    fault_code rc = readout_find(attachment, fault);
+    fault_code rc = access_profile(attachment, &frag->capture, NULL, fault);
 
-    attachment->reads = rc == FAULT_NONE;
-    if (rc == FAULT_NONE)
-        rc = capture_take(attachment, &frag->capture, NULL, fault);
     if (rc != FAULT_UNREADABLE && !lacks_profiling(rc))
         return rc;
     frag->why = rc;
@@ -294,27 +185,17 @@ static fault_code take_frag_text(struct frag *frag, struct attachment *attachmen
 static fault_code take_stacks(struct frag *frag, struct attachment *attachment,
                               const struct live *live, struct live_look *look, struct fault *fault)
 {
-    const struct reader_source source = attachment_source(attachment, NULL);
-    const enum way way = attachment->request.way;
-    struct fact_variables variables;
     struct prof_state state;
-    fault_code rc;
 
-    facts_locate(&variables, source.instance, source.modules, source.target, source.memory);
-    facts_read(&variables, source.memory, &state);
+    attachment_read_facts(attachment, &state);
     if (state.build.opt_prof != FACT_YES) { /* all that memory tells of many builds */
         frag->why = state.build.config_prof == FACT_NO ? FAULT_PROF_ABSENT : FAULT_PROF_DISABLED;
         return FAULT_NONE;
     }
     if (live_has_samples(live) && state.lg_sample_known && state.lg_sample < 63)
         return write_sampled(frag, attachment, live, look, 1ull << state.lg_sample, fault);
-    attachment->request.way = WAY_MEMORY; /* a profile alone is no reason for a call */
-    rc = take_frag_text(frag, attachment, fault);
-    attachment->request.way = way;
-    return rc;
+    return take_frag_text(frag, attachment, fault);
 }
-
-/* ---- all of it ---- */
 
 static fault_code count_frag_records(struct frag *frag, struct attachment *attachment,
                                      struct live *live, struct live_look *look, struct fault *fault)
@@ -330,10 +211,9 @@ static fault_code count_frag_records(struct frag *frag, struct attachment *attac
     if (rc == FAULT_NONE && pass->no_memory)
         rc = frag_no_memory(fault);
     if (rc == FAULT_NONE)
-        rc = account_read(&frag->account, attachment, fault);
+        rc = account_read_records(&frag->account, attachment, fault);
     if (rc == FAULT_NONE)
         rc = set_classes(frag, pass, look, &out, fault);
-    attachment->reads = rc == FAULT_NONE;
     if (rc == FAULT_NONE) {
         sum_arenas(frag, &pass->arenas, &out);
         for (size_t i = 0; i < look->sample_count; i++)
@@ -355,17 +235,12 @@ fault_code frag_take(struct frag *frag, struct attachment *attachment, struct fa
     struct live *live;
     fault_code rc;
 
-    if (attachment->request.way == WAY_CALL)
-        return take_frag_by_call(frag, attachment, fault);
     rc = live_open(&live, &source, true, fault);
     if (rc == FAULT_NONE)
         rc = count_frag_records(frag, attachment, live, &look, fault);
     live_look_free(&look);
     live_close(live);
-    if (rc != FAULT_UNREADABLE || attachment->request.way == WAY_MEMORY)
-        return rc;
-    frag_free(frag);
-    frag_init(frag);
-    rc = readout_call_instead(attachment, fault);
-    return rc == FAULT_NONE ? take_frag_by_call(frag, attachment, fault) : rc;
+    if (rc == FAULT_UNREADABLE)
+        rc = fault->code = FAULT_OBJECTS_UNREADABLE;
+    return rc;
 }

@@ -5,18 +5,15 @@
  */
 #pragma once
 
-#include "jemalloc/bins.h"
 #include "profile/waste.h"
 #include "run/account.h"
 #include "run/capture.h"
 
 struct frag {
     struct account account;
-    struct bins bins;            /* unless it was read from the records */
     unsigned arenas;             /* that have free space in slabs; 0: unknown */
     uint64_t largest;            /* bytes in the one that has most */
     uint64_t behind_sampled;     /* bytes: the page behind each small object that is sampled */
-    bool counted;                /* classes are known */
     struct waste_class *classes; /* of all arenas */
     size_t class_count;
     struct capture capture; /* taken: there is a profile */
@@ -29,10 +26,8 @@ void frag_init(struct frag *frag);
 void frag_free(struct frag *frag);
 
 /*
- * After attachment_find. Counts from jemalloc's records, and takes the profile from them: nothing
- * is called and nothing stopped. Where they cannot be read and request.way allows it, or with
- * WAY_CALL, reads the statistics by a call, and close to it the profile, in the same stop or from
- * memory. A process without profiling is no fault. FAULT_STATS_ABSENT; faults of capture_take,
- * bins_read and live_take.
+ * After attachment_find with WAY_MEMORY. Counts from jemalloc's records, and takes the profile from
+ * them. A process without profiling is no fault. FAULT_OBJECTS_UNREADABLE: memory does not show
+ * the objects; faults of live_take.
  */
 fault_code frag_take(struct frag *frag, struct attachment *attachment, struct fault *fault);

@@ -6,11 +6,9 @@
 #include <string.h>
 
 enum {
-    FIRST_NS = 100000000,      /* the first steps are short: a process may end soon */
-    FIRST_STOP_NS = 250000000, /* with stops */
-    SPARE_MOST = 4 << 20,      /* bytes that stay mapped from one profile to the next */
-    BACK_OFF_MOST = 6,         /* after failures the pause doubles so often */
-    SEARCH_MOST_NS = 500000000,
+    FIRST_NS = 100000000, /* the first steps are short: a process may end soon */
+    SPARE_MOST = 4 << 20, /* bytes that stay mapped from one profile to the next */
+    BACK_OFF_MOST = 6,    /* after failures the pause doubles so often */
 };
 
 #define TEXT_MOST ((size_t)1 << 30)
@@ -29,16 +27,6 @@ void last_profile_free(struct last_profile *last)
     capture_free(&last->next);
 }
 
-uint64_t last_profile_cost(const struct attachment *attachment)
-{
-    return attachment->reads ? attachment->read.last.ns : attachment->last.held_ns;
-}
-
-static bool stops_threads(const struct last_profile *last, const struct attachment *attachment)
-{
-    return last->request.calls && !attachment->reads;
-}
-
 /* ---- when ---- */
 
 static uint64_t step_now(const struct last_profile *last, uint64_t now)
@@ -46,8 +34,6 @@ static uint64_t step_now(const struct last_profile *last, uint64_t now)
     const uint64_t elapsed = now - last->began_ns, most = last->request.step_ns;
     uint64_t first = most < FIRST_NS ? most : FIRST_NS;
 
-    if (last->stops)
-        first = FIRST_STOP_NS;
     if (elapsed < first || most < first)
         return first;
     return elapsed < most ? elapsed : most;
@@ -64,17 +50,15 @@ static void plan_after(struct last_profile *last, uint64_t cost_ns)
     last->next_ns = now + (pause << (last->failed < BACK_OFF_MOST ? last->failed : BACK_OFF_MOST));
 }
 
-void last_profile_plan(struct last_profile *last, const struct attachment *attachment,
-                       const struct last_profile_request *request, uint64_t cost_ns)
+void last_profile_plan(struct last_profile *last, const struct last_profile_request *request,
+                       uint64_t cost_ns)
 {
     last->request = *request;
-    last->stops = stops_threads(last, attachment);
     last->kept.taken = false;
     last->began_ns = clock_now();
     last->failed = 0;
     last->ended.code = FAULT_NONE;
-    governor_init(&last->governor, step_now(last, last->began_ns),
-                  last->stops ? LAST_STOP_PERCENT : request->percent);
+    governor_init(&last->governor, step_now(last, last->began_ns), request->percent);
     plan_after(last, cost_ns);
 }
 
@@ -115,38 +99,16 @@ void last_profile_make_room(struct last_profile *last, const struct attachment *
     }
 }
 
-static fault_code dump_by_call(struct attachment *attachment, void *ctx, struct fault *fault)
-{
-    const struct dump_request request = {.stream = ctx, .consent = &attachment->hooks};
-    struct dump_result result;
-
-    return dump_run(&attachment->injection, &attachment->instance, &request, &result, fault);
-}
-
 /* The run's own reads stay what its messages are about. */
 static fault_code read_unstopped(struct attachment *attachment, struct sink *text,
                                  struct reading *reading, struct fault *fault)
 {
     const struct read_summary former = attachment->read;
-    fault_code rc = readout_take(attachment, text, fault);
+    fault_code rc = access_read(attachment, text, fault);
 
     *reading = attachment->read.last;
     attachment->read = former;
     return rc;
-}
-
-static fault_code take_next_text(struct last_profile *last, struct attachment *attachment,
-                                 struct reading *reading, struct fault *fault)
-{
-    struct sink *text = &last->next.text;
-
-    text->len = 0;
-    text->limit = text_limit(last, attachment);
-    if (!last->request.calls)
-        return read_unstopped(attachment, text, reading, fault);
-    if (attachment->reads)
-        return readout_take(attachment, text, fault);
-    return attachment_hold(attachment, dump_by_call, text, fault);
 }
 
 /* The kernel may take the memory of a killed process away while it is read. */
@@ -170,10 +132,10 @@ static fault_code take_complete(struct last_profile *last, struct attachment *at
         attachment->deadline.at = until;
     clock_gettime(CLOCK_REALTIME, &now);
     next->time_ns = (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
-    attachment->search_ns = SEARCH_MOST_NS;
+    next->text.len = 0;
+    next->text.limit = text_limit(last, attachment);
     if (rc == FAULT_NONE)
-        rc = take_next_text(last, attachment, reading, fault);
-    attachment->search_ns = 0;
+        rc = read_unstopped(attachment, &next->text, reading, fault);
     if (rc == FAULT_NONE)
         rc = dump_complete(&attachment->target, &next->text, fault);
     if (rc == FAULT_NONE)
@@ -244,8 +206,7 @@ void last_profile_take(struct last_profile *last, struct attachment *attachment,
     }
     free_large(&last->next);
     last->failed = rc == FAULT_NONE ? 0 : last->failed + 1;
-    plan_after(last, rc == FAULT_NONE && last->stops ? last_profile_cost(attachment)
-                                                     : clock_now() - began);
+    plan_after(last, clock_now() - began);
     if (rc == FAULT_UNREADABLE)
         last->next_ns = LAST_NEVER;
 }

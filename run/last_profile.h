@@ -2,17 +2,15 @@
  * The last complete profile of a process that may end at any moment, by SIGKILL or the OOM killer:
  * its text as it would be written, with the mappings of its time, in the tool's memory.
  *
- * It is read again and again: from memory, for a tenth of the time at most; or, where `calls` is
- * set, also by calls and with all threads stopped, if the profiles of the run are taken so: then
- * threads are stopped for a hundredth of the time. While one is read, the former one is kept.
+ * It is read again and again, from memory alone, for a tenth of the time at most. While one is
+ * read, the former one is kept.
  */
 #pragma once
 
-#include "run/capture.h"
 #include "run/governor.h"
 #include "run/sampling.h"
 
-enum { LAST_READ_PERCENT = 10, LAST_STOP_PERCENT = 1 };
+enum { LAST_READ_PERCENT = 10 };
 
 #define LAST_NEVER   UINT64_MAX
 #define LAST_STEP_NS ((uint64_t)1000000000)
@@ -20,7 +18,6 @@ enum { LAST_READ_PERCENT = 10, LAST_STOP_PERCENT = 1 };
 struct last_profile_request {
     uint64_t step_ns; /* between two, at least */
     unsigned percent; /* of the time, for reads of memory */
-    bool calls;       /* may stop threads: it takes them as capture_take does */
     bool names;       /* keeps the files open that names need: they are in attachment->kept_files */
 };
 
@@ -29,12 +26,11 @@ struct last_profile {
     struct capture kept, next; /* kept.taken: it is complete */
     uint64_t at_ns;            /* CLOCK_MONOTONIC when kept was begun */
     uint64_t rss;              /* bytes, of the target at that time; 0: unknown */
-    struct reading reading;    /* of that one; unless request.calls is set */
+    struct reading reading;    /* of that one */
     struct governor governor;
     uint64_t began_ns, next_ns; /* CLOCK_MONOTONIC; next_ns may be LAST_NEVER */
     uint64_t cost_ns;           /* of the last one */
     unsigned failed;            /* since the last one that was kept */
-    bool stops;                 /* each one stops threads */
     fault_code noted;           /* why none could be kept, as last reported */
     struct fault ended;         /* code: the process was found to have ended; else FAULT_NONE */
 };
@@ -50,8 +46,8 @@ void last_profile_free(struct last_profile *last);
 void last_profile_make_room(struct last_profile *last, const struct attachment *attachment);
 /* Keeps none yet, and plans the first one. cost_ns: of a profile that was taken before; 0: none
  * was. */
-void last_profile_plan(struct last_profile *last, const struct attachment *attachment,
-                       const struct last_profile_request *request, uint64_t cost_ns);
+void last_profile_plan(struct last_profile *last, const struct last_profile_request *request,
+                       uint64_t cost_ns);
 /*
  * Takes one, after attachment_rest, and plans the next. None is begun that would not end by until
  * (CLOCK_MONOTONIC). A failure leaves the former one; if its cause is the end of the process,
@@ -60,8 +56,6 @@ void last_profile_plan(struct last_profile *last, const struct attachment *attac
 void last_profile_take(struct last_profile *last, struct attachment *attachment, uint64_t until);
 /* Forgets the one that is kept, because a later one has been written, and plans the next. */
 void last_profile_restart(struct last_profile *last);
-/* How long threads were stopped for the newest profile, or its read took. */
-uint64_t last_profile_cost(const struct attachment *attachment);
 
 /*
  * sampling_wait, and meanwhile takes profiles when they are due. PAUSE_ENDED also if the process is

@@ -57,13 +57,13 @@ fault_code need_check(struct attachment *attachment, struct fault *fault)
     struct proc_stat stat;
     uint64_t threads = NEED_THREADS_MAX, swapped = 0, wanted = NEED_OWED;
 
-    if (!attachment->owes && check_cpu(attachment, fault) != FAULT_NONE)
+    if (!attachment->caller.owes && check_cpu(attachment, fault) != FAULT_NONE)
         return fault->code;
     if (!headroom_read(&attachment->proc, pid, &headroom))
         return FAULT_NONE;
     if (process_stat(&attachment->proc, pid, &stat) == 0 && stat.threads < threads)
         threads = stat.threads;
-    if (!attachment->owes) {
+    if (!attachment->caller.owes) {
         swapped = swapped_bytes(attachment);
         wanted = NEED_CALL + NEED_THREAD * threads + swapped;
     }

@@ -10,7 +10,7 @@
 /*
  * Checks that the tool gets a CPU while a thread is stopped (else FAULT_NO_CPU), and that every
  * memory limit of the target leaves enough for a call, and for the pages that come back from swap
- * in it. FAULT_NO_HEADROOM if one leaves less. With attachment->owes 1 MiB is enough.
+ * in it. FAULT_NO_HEADROOM if one leaves less. With attachment->caller.owes 1 MiB is enough.
  */
 fault_code need_check(struct attachment *attachment, struct fault *fault);
 

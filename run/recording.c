@@ -209,8 +209,8 @@ static fault_code take_next(struct recording *recording, bool last, struct fault
     fault_code rc;
 
     last_profile_make_room(&recording->last, attachment);
-    rc = last ? sampling_finish(attachment, sampling, capture, NULL, NULL, fault)
-              : sampling_hold(attachment, sampling, capture, sampling_look, sampling, fault);
+    rc = last ? sampling_finish(attachment, sampling, capture, fault)
+              : sampling_profile(attachment, sampling, capture, fault);
 
     /* Nothing is left to be restored: a signal may end a wait for a slow reader. */
     if (rc == FAULT_NONE && last && !sampling->owed)
@@ -302,13 +302,12 @@ fault_code recording_run(struct recording *recording, struct fault *fault)
     if (rc == FAULT_NONE)
         rc = trigger_open(&recording->trigger, attachment, &recording->request.trigger, fault);
     if (rc == FAULT_NONE)
-        rc = readout_act(attachment, sampling_begin, sampling, fault);
-    rc = sampling_begun(attachment, sampling, rc, fault);
+        rc = sampling_begin(attachment, sampling, fault);
     if (rc != FAULT_NONE)
         return rc;
     recording->until = duration == UINT64_MAX ? UINT64_MAX : sampling->began + duration;
     sampling->reported_until = recording->until;
-    last_profile_plan(&recording->last, attachment, &keep, 0);
+    last_profile_plan(&recording->last, &keep, 0);
     rc = take_all(recording, fault);
     return sampling_is_gone(attachment, sampling, rc) ? write_kept(recording, rc, fault) : rc;
 }

@@ -1,9 +1,6 @@
 #include "run/sampling.h"
-#include "jemalloc/dump.h"
-#include "run/apart.h"
 #include "run/faults.h"
 #include "run/interrupt.h"
-#include "run/switching.h"
 
 #include <errno.h>
 
@@ -20,59 +17,7 @@ static void be_patient(const struct attachment *attachment)
     interrupt_patience(2, farewell);
 }
 
-/* ---- prof.active: through memory, or by a call in a hold ---- */
-
-/* The byte is found again each time: modules come and go. */
-static fault_code find_byte(struct attachment *attachment, bool active, struct prof_state *state,
-                            struct fault *fault)
-{
-    const char *why = switching_find(attachment, active, state);
-
-    return why ? switching_refuse(attachment, why, fault) : FAULT_NONE;
-}
-
-static fault_code read_active(struct attachment *attachment, bool *active, struct fault *fault)
-{
-    struct prof_state state;
-    fault_code rc;
-
-    if (!attachment->switches)
-        return prof_active_read(&attachment->injection, &attachment->instance, active, fault);
-    rc = find_byte(attachment, false, &state, fault);
-    *active = prof_is_active(&state);
-    return rc;
-}
-
-static fault_code switch_active(struct attachment *attachment, bool active, struct fault *fault)
-{
-    struct prof_state state;
-    fault_code rc;
-
-    if (!attachment->switches)
-        return prof_active_write(&attachment->injection, &attachment->instance, active, fault);
-    rc = find_byte(attachment, active, &state, fault);
-    return rc == FAULT_NONE ? switching_write(attachment, active, &state, fault) : rc;
-}
-
-/* Reads the state, and what else a call depends on. */
-static fault_code learn_state(struct attachment *attachment, struct sampling *sampling,
-                              struct fault *fault)
-{
-    struct injection *injection = &attachment->injection;
-    const struct instance *instance = &attachment->instance;
-    fault_code rc;
-
-    if (attachment->switches)
-        return find_byte(attachment, true, &sampling->former, fault);
-    rc = prof_read(injection, instance, &sampling->former, fault);
-    if (rc == FAULT_NONE)
-        rc = build_can_profile(&sampling->former.build, fault);
-    if (rc == FAULT_NONE && !attachment->reads)
-        rc = dump_streamable(injection, instance, &sampling->former, &attachment->hooks, fault);
-    if (rc == FAULT_NONE && activation_possible(sampling->former.build.text))
-        rc = activation_learn(injection, instance, &sampling->layout, fault);
-    return rc;
-}
+/* ---- the beginning ---- */
 
 /* From now on this run has to switch it off, or the last of the others that do. */
 static void owe_off(struct sampling *sampling)
@@ -83,21 +28,16 @@ static void owe_off(struct sampling *sampling)
     children_await(&sampling->children);
 }
 
-/* Nobody waits while a thread is stopped. */
-static const struct deadline *time_to_enter(const struct attachment *attachment)
+static fault_code switch_on(struct attachment *attachment, struct sampling *sampling,
+                            struct fault *fault)
 {
-    return attachment->switches ? &attachment->deadline : NULL;
-}
-
-fault_code sampling_begin(struct attachment *attachment, void *ctx, struct fault *fault)
-{
-    struct sampling *sampling = ctx;
     struct peers *peers = &sampling->peers;
+    struct access_switched switched;
     fault_code rc;
 
     peers_open(peers, &attachment->target);
-    peers_enter(peers, time_to_enter(attachment));
-    rc = learn_state(attachment, sampling, fault);
+    peers_enter(peers, &attachment->deadline);
+    rc = access_state(attachment, &sampling->former, fault);
     sampling->active = prof_is_active(&sampling->former);
     if (rc == FAULT_NONE) {
         be_patient(attachment);
@@ -106,35 +46,12 @@ fault_code sampling_begin(struct attachment *attachment, void *ctx, struct fault
         if (!sampling->active || sampling->shared)
             owe_off(sampling);
         if (!sampling->active)
-            rc = switch_active(attachment, true, fault);
+            rc = access_switch(attachment, true, &switched, fault);
         sampling->active = true;
         sampling->began = clock_now();
     }
     peers_leave(peers);
     return rc;
-}
-
-struct visit {
-    struct attachment *attachment;
-    struct sampling *sampling;
-    struct fault *fault;
-    fault_code code;
-};
-
-static void visit_apart(void *ctx)
-{
-    struct visit *visit = ctx;
-    struct attachment *attachment = visit->attachment;
-    struct sampling *sampling = visit->sampling;
-    const struct injection_env env = attachment_env(attachment);
-    const struct activation_options options = {.layout = sampling->layout,
-                                               .may_sleep = true,
-                                               .lg_sample = sampling->former.lg_sample,
-                                               .consent = &attachment->hooks};
-
-    stall_guard_follow(&attachment->stall_guard);
-    visit->code =
-        activation_run(&env, &attachment->instance, &options, &sampling->activation, visit->fault);
 }
 
 static void note_threads(const struct attachment *attachment, const struct sampling *sampling,
@@ -153,51 +70,48 @@ static void note_threads(const struct attachment *attachment, const struct sampl
 static fault_code visit_threads(struct attachment *attachment, struct sampling *sampling,
                                 struct fault *fault)
 {
-    const struct activation *activation = &sampling->activation;
-    struct visit visit = {attachment, sampling, fault, FAULT_NONE};
+    struct activating activating;
+    fault_code rc = activating_run(attachment, &sampling->former, &activating, fault);
 
-    apart_run(visit_apart, &visit);
-    stall_guard_follow(&attachment->stall_guard);
-    if (activation->longest_ns > attachment->longest_ns)
-        attachment->longest_ns = activation->longest_ns;
-    note_threads(attachment, sampling, NOTE_THREADS_MISSED, activation->missed);
-    note_threads(attachment, sampling, NOTE_THREADS_UNSURE, activation->unsure);
-    return visit.code;
+    sampling->activation = activating.activation;
+    note_threads(attachment, sampling, NOTE_THREADS_MISSED, activating.activation.missed);
+    note_threads(attachment, sampling, NOTE_THREADS_UNSURE, activating.activation.unsure);
+    if (rc == FAULT_NONE && activating.interrupted)
+        rc = fault_set(fault, FAULT_INTERRUPTED, EINTR, "hold", "%d", (int)attachment->target.pid);
+    return rc;
 }
 
-/* A version that names no release: the threads themselves show it, where their counts are known. */
-static bool may_have_sleepers(const struct sampling *sampling)
-{
-    const char *version = sampling->former.build.text;
-
-    return activation_needed(version) || (activation_possible(version) && sampling->layout.known);
-}
-
-fault_code sampling_begun(struct attachment *attachment, struct sampling *sampling, fault_code rc,
+fault_code sampling_begin(struct attachment *attachment, struct sampling *sampling,
                           struct fault *fault)
 {
+    fault_code rc = switch_on(attachment, sampling, fault);
     const enum run_note_kind begun = prof_is_active(&sampling->former) ? NOTE_ALREADY_ACTIVE
                                      : sampling->shared                ? NOTE_SHARED
                                                                        : NOTE_SWITCHED_ON;
 
     if (sampling->began)
         children_recognise(&sampling->children, attachment);
+    sampling->seen = attachment->byte.at != 0;
     if (rc != FAULT_NONE)
         return rc;
     if (sampling->former.thread_active_init == FACT_NO)
         attachment_note(attachment, &(struct run_note){.kind = NOTE_NEW_THREADS_SILENT});
-    if (!attachment->switches && may_have_sleepers(sampling))
+    if (activation_possible(sampling->former.build.text))
         rc = visit_threads(attachment, sampling, fault);
     if (rc == FAULT_NONE)
         attachment_note(attachment, &(struct run_note){.kind = begun});
     return rc;
 }
 
-fault_code sampling_look(struct attachment *attachment, void *ctx, struct fault *fault)
+/* ---- prof.active meanwhile ---- */
+
+/* Sets foreign if it is not as last known. */
+static fault_code look(struct attachment *attachment, struct sampling *sampling,
+                       struct fault *fault)
 {
-    struct sampling *sampling = ctx;
-    bool active;
-    fault_code rc = read_active(attachment, &active, fault);
+    struct prof_state state;
+    fault_code rc = access_state(attachment, &state, fault);
+    const bool active = prof_is_active(&state);
 
     if (rc == FAULT_NONE && sampling->after.wanted && active == sampling->after.active)
         sampling->active = active;
@@ -215,15 +129,16 @@ static fault_code write_active(struct attachment *attachment, struct sampling *s
                                bool active, enum peer_mark needed, struct fault *fault)
 {
     const bool former = prof_is_active(&sampling->former);
-    const bool entered = peers_enter(&sampling->peers, time_to_enter(attachment));
-    fault_code rc = sampling_look(attachment, sampling, fault);
+    const bool entered = peers_enter(&sampling->peers, &attachment->deadline);
+    fault_code rc = look(attachment, sampling, fault);
     const bool differs = rc == FAULT_NONE && !sampling->foreign && sampling->active != active;
     const bool ends = needed == PEER_OWES;
+    struct access_switched switched;
 
     sampling->left_on = differs && !active && peers_others(&sampling->peers, needed);
     if (differs && !sampling->left_on) {
         sampling->owed = true;
-        rc = switch_active(attachment, active, fault);
+        rc = access_switch(attachment, active, &switched, fault);
         if (rc == FAULT_NONE)
             sampling->active = active;
     }
@@ -239,31 +154,27 @@ static fault_code write_active(struct attachment *attachment, struct sampling *s
     return rc;
 }
 
-fault_code sampling_stop(struct attachment *attachment, void *ctx, struct fault *fault)
-{
-    return write_active(attachment, ctx, false, PEER_AT_WORK, fault);
-}
-
 /*
- * In a hold: restores and reads back the former state, unless another program has changed
- * it, or another run of the tool samples the process, too: then that run does it.
+ * Restores and reads back the former state, unless another program has changed it, or another run
+ * of the tool samples the process, too: then that run does it.
  */
-static fault_code sampling_end(struct attachment *attachment, void *ctx, struct fault *fault)
+static fault_code restore(struct attachment *attachment, struct sampling *sampling,
+                          struct fault *fault)
 {
-    struct sampling *sampling = ctx;
-
     return write_active(attachment, sampling, prof_is_active(&sampling->former), PEER_OWES, fault);
 }
 
-fault_code sampling_keep(struct attachment *attachment, void *ctx, struct fault *fault)
+fault_code sampling_keep(struct attachment *attachment, struct sampling *sampling,
+                         struct fault *fault)
 {
-    struct sampling *sampling = ctx;
-    bool entered = peers_enter(&sampling->peers, time_to_enter(attachment)), active = true;
-    fault_code rc = read_active(attachment, &active, fault);
+    const bool entered = peers_enter(&sampling->peers, &attachment->deadline);
+    struct access_switched switched;
+    struct prof_state state;
+    fault_code rc = access_state(attachment, &state, fault);
 
-    if (rc == FAULT_NONE && !active) {
+    if (rc == FAULT_NONE && !prof_is_active(&state)) {
         owe_off(sampling);
-        rc = switch_active(attachment, true, fault);
+        rc = access_switch(attachment, true, &switched, fault);
         sampling->kept += rc == FAULT_NONE;
     }
     if (entered)
@@ -389,143 +300,145 @@ fault_code sampling_lost(const struct attachment *attachment, struct fault *faul
 
 /* ---- the end ---- */
 
-/* A hold that is repeated until it succeeds. */
-struct reach {
+/* What is repeated until it succeeds. */
+struct attempt {
     struct attachment *attachment;
-    struct capture *capture; /* NULL: only the first step */
-    struct capture_steps steps;
+    struct sampling *sampling;
+    struct capture *capture; /* NULL: takes no profile */
+    fault_code (*run)(const struct attempt *attempt, struct fault *fault);
     const volatile sig_atomic_t *interrupted; /* ends it; NULL: not interruptible */
     struct run_note retried;                  /* reported at the first failure, with its fault */
 };
 
-static fault_code try_once(const struct reach *reach, struct fault *fault)
+static fault_code profile_once(const struct attempt *attempt, struct fault *fault)
 {
-    struct attachment *attachment = reach->attachment;
-    fault_code rc = attachment_renew(attachment, reach->interrupted, fault);
+    fault_code rc = look(attempt->attachment, attempt->sampling, fault);
 
-    if (reach->capture) {
-        capture_free(reach->capture);
-        capture_init(reach->capture);
+    return rc == FAULT_NONE ? access_profile(attempt->attachment, attempt->capture, NULL, fault)
+                            : rc;
+}
+
+static fault_code stop_once(const struct attempt *attempt, struct fault *fault)
+{
+    return write_active(attempt->attachment, attempt->sampling, false, PEER_AT_WORK, fault);
+}
+
+static fault_code restore_once(const struct attempt *attempt, struct fault *fault)
+{
+    return attempt->sampling->owed ? restore(attempt->attachment, attempt->sampling, fault)
+                                   : FAULT_NONE;
+}
+
+/* A profile that is taken is the result, whatever becomes of the restoring (sampling_settle). */
+static fault_code finish_once(const struct attempt *attempt, struct fault *fault)
+{
+    struct attachment *attachment = attempt->attachment;
+    struct sampling *sampling = attempt->sampling;
+    const bool former = prof_is_active(&sampling->former);
+    const bool entered = peers_enter(&sampling->peers, &attachment->deadline);
+    struct fault ignored;
+    fault_code rc = look(attachment, sampling, fault);
+
+    if (rc == FAULT_NONE) {
+        sampling->after =
+            (struct dump_after){.wanted = !sampling->foreign && sampling->active != former &&
+                                          (former || !peers_others(&sampling->peers, PEER_OWES)),
+                                .active = former};
+        rc = access_profile(attachment, attempt->capture, &sampling->after, fault);
     }
-    if (rc == FAULT_NONE && reach->capture)
-        rc = capture_take(attachment, reach->capture, &reach->steps, fault);
-    else if (rc == FAULT_NONE)
-        rc = readout_act(attachment, reach->steps.first, reach->steps.ctx, fault);
+    if (rc == FAULT_NONE)
+        (void)restore(attachment, sampling, &ignored);
+    if (entered)
+        peers_leave(&sampling->peers);
+    return rc;
+}
+
+static fault_code try_once(const struct attempt *attempt, struct fault *fault)
+{
+    struct attachment *attachment = attempt->attachment;
+    fault_code rc = attachment_renew(attachment, attempt->interrupted, fault);
+
+    if (attempt->capture) {
+        capture_free(attempt->capture);
+        capture_init(attempt->capture);
+    }
+    if (rc == FAULT_NONE)
+        rc = attempt->run(attempt, fault);
     attachment_rest(attachment);
     return rc;
 }
 
 /* A debugger or a SIGSTOP at this moment must not lose what was recorded. */
-static fault_code try_until(const struct reach *reach, uint64_t until, struct fault *fault)
+static fault_code try_until(const struct attempt *attempt, uint64_t until, struct fault *fault)
 {
-    struct run_note note = reach->retried;
+    struct run_note note = attempt->retried;
     fault_code rc;
 
-    while ((rc = try_once(reach, fault)) != FAULT_NONE && fault_is_transient(rc) &&
+    while ((rc = try_once(attempt, fault)) != FAULT_NONE && fault_is_transient(rc) &&
            clock_now() < until) {
         const struct pause pause = {.until = clock_now() + RETRY_NS,
-                                    .interrupted = reach->interrupted,
-                                    .target = &reach->attachment->target};
+                                    .interrupted = attempt->interrupted,
+                                    .target = &attempt->attachment->target};
         if (!note.fault) {
             note.fault = fault;
-            attachment_note(reach->attachment, &note);
+            attachment_note(attempt->attachment, &note);
         }
         if (pause_until(&pause) == PAUSE_INTERRUPTED)
             return fault_set(fault, FAULT_INTERRUPTED, EINTR, "hold", "%d",
-                             (int)reach->attachment->target.pid);
+                             (int)attempt->attachment->target.pid);
     }
     return rc;
 }
 
-static fault_code run_steps(struct attachment *attachment, struct sampling *sampling,
-                            struct capture *capture, const struct capture_steps *steps,
-                            struct fault *fault)
+static fault_code try_to(struct attachment *attachment, struct sampling *sampling,
+                         struct capture *capture,
+                         fault_code (*run)(const struct attempt *attempt, struct fault *fault),
+                         struct fault *fault)
 {
-    const struct reach reach = {.attachment = attachment,
-                                .capture = capture,
-                                .steps = *steps,
-                                .interrupted = interrupt_again_flag(),
-                                .retried = {.kind = NOTE_HOLD_RETRIED}};
-    fault_code rc = try_until(&reach, clock_now() + attachment->request.timeout_ns, fault);
+    const struct attempt attempt = {.attachment = attachment,
+                                    .sampling = sampling,
+                                    .capture = capture,
+                                    .run = run,
+                                    .interrupted = interrupt_again_flag(),
+                                    .retried = {.kind = NOTE_HOLD_RETRIED}};
+    fault_code rc = try_until(&attempt, clock_now() + attachment->request.timeout_ns, fault);
 
-    peers_leave(&sampling->peers);
     note_foreign(attachment, sampling);
     if (sampling->ended && !sampling->owed)
         sampling_leave(attachment, sampling);
     return rc;
 }
 
-fault_code sampling_hold(struct attachment *attachment, struct sampling *sampling,
-                         struct capture *capture, held_action action, void *ctx,
+fault_code sampling_profile(struct attachment *attachment, struct sampling *sampling,
+                            struct capture *capture, struct fault *fault)
+{
+    return try_to(attachment, sampling, capture, profile_once, fault);
+}
+
+fault_code sampling_stop(struct attachment *attachment, struct sampling *sampling,
                          struct fault *fault)
 {
-    const struct capture_steps steps = {.first = action, .ctx = ctx};
-
-    return run_steps(attachment, sampling, capture, &steps, fault);
-}
-
-/* What sampling_finish does around the profile. */
-struct finish {
-    struct sampling *sampling;
-    held_action more;
-    void *ctx;
-};
-
-static fault_code begin_finish(struct attachment *attachment, void *ctx, struct fault *fault)
-{
-    const struct finish *finish = ctx;
-    struct sampling *sampling = finish->sampling;
-    const bool former = prof_is_active(&sampling->former);
-    fault_code rc;
-
-    peers_enter(&sampling->peers, time_to_enter(attachment)); /* until the dump has written it */
-    rc = sampling_look(attachment, sampling, fault);
-    if (rc == FAULT_NONE && finish->more)
-        rc = finish->more(attachment, finish->ctx, fault);
-    if (rc == FAULT_NONE)
-        sampling->after =
-            (struct dump_after){.wanted = !sampling->foreign && sampling->active != former &&
-                                          (former || !peers_others(&sampling->peers, PEER_OWES)),
-                                .active = former};
-    return rc;
-}
-
-static fault_code end_finish(struct attachment *attachment, void *ctx, struct fault *fault)
-{
-    const struct finish *finish = ctx;
-
-    return sampling_end(attachment, finish->sampling, fault);
+    return try_to(attachment, sampling, NULL, stop_once, fault);
 }
 
 fault_code sampling_finish(struct attachment *attachment, struct sampling *sampling,
-                           struct capture *capture, held_action more, void *ctx,
-                           struct fault *fault)
+                           struct capture *capture, struct fault *fault)
 {
-    struct finish finish = {sampling, more, ctx};
-    const struct capture_steps steps = {
-        .first = begin_finish, .last = end_finish, .ctx = &finish, .after = &sampling->after};
-
-    return run_steps(attachment, sampling, capture, &steps, fault);
-}
-
-static fault_code restore_owed(struct attachment *attachment, void *ctx, struct fault *fault)
-{
-    struct sampling *sampling = ctx;
-
-    return sampling->owed ? sampling_end(attachment, sampling, fault) : FAULT_NONE;
+    return try_to(attachment, sampling, capture, finish_once, fault);
 }
 
 /* Not interruptible: only a third Ctrl-C ends it. */
 static fault_code give_back(struct attachment *attachment, struct sampling *sampling,
                             struct fault *fault)
 {
-    const struct reach reach = {
+    const struct attempt attempt = {
         .attachment = attachment,
-        .steps = {.first = restore_owed, .ctx = sampling},
+        .sampling = sampling,
+        .run = restore_once,
         .retried = {.kind = NOTE_RESTORE_RETRIED, .active = prof_is_active(&sampling->former)}};
 
-    attachment->owes = attachment->calls > 0; /* until it is closed */
-    return try_until(&reach, clock_now() + (uint64_t)GIVE_UP_S * SECOND_NS, fault);
+    attachment->caller.owes = attachment->caller.calls > 0; /* until it is closed */
+    return try_until(&attempt, clock_now() + (uint64_t)GIVE_UP_S * SECOND_NS, fault);
 }
 
 bool sampling_is_gone(const struct attachment *attachment, struct sampling *sampling, fault_code rc)

@@ -4,9 +4,8 @@
  */
 #pragma once
 
-#include "jemalloc/activate.h"
-#include "jemalloc/dump.h"
-#include "run/capture.h"
+#include "run/access.h"
+#include "run/activating.h"
 #include "run/children.h"
 #include "run/pause.h"
 #include "run/peers.h"
@@ -20,71 +19,56 @@ struct sampling {
     bool left_on;             /* it stays true, because other runs need it; the last one restores */
     bool foreign;             /* another program has changed it */
     bool foreign_noted;
+    bool seen;     /* prof.active is a byte that can be read at any time */
     unsigned kept; /* how often sampling_keep has switched it on again */
     struct peers peers;
-    struct children children; /* processes that the target forks meanwhile */
-    struct dump_after after;  /* what the call of the last profile sets prof.active to */
-    bool gone;                /* the target has ended, or is another program now */
-    uint64_t cut_short_ns;    /* the result is of so long before that was seen; 0: it is not */
-    bool interrupted;         /* ended early by the operator */
-    uint64_t began, ended;    /* CLOCK_MONOTONIC ns: switched on and off again; 0: not yet */
-    uint64_t reported_until;  /* progress is that from began until then; 0: that of each wait */
-    struct activation_layout layout;
-    struct activation activation;
+    struct children children;     /* processes that the target forks meanwhile */
+    struct dump_after after;      /* what the call of the last profile sets prof.active to */
+    bool gone;                    /* the target has ended, or is another program now */
+    uint64_t cut_short_ns;        /* the result is of so long before that was seen; 0: it is not */
+    bool interrupted;             /* ended early by the operator */
+    uint64_t began, ended;        /* CLOCK_MONOTONIC ns: switched on and off again; 0: not yet */
+    uint64_t reported_until;      /* progress is that from began until then; 0: that of each wait */
+    struct activation activation; /* the visits of threads at the beginning */
 };
 
 /*
- * The functions that run in a hold are of type held_action: their second argument is
- * the struct sampling. With attachment->switches they need no hold (readout_act).
+ * After attachment_find: reads the state, fails if profiling is not possible, switches on, and
+ * visits the threads that need it to sample (run/activating.h); notes how many were not reached.
  */
-
-/*
- * In a hold: reads the state, fails if profiling or streaming is not possible, switches on. Then,
- * after the hold and in any case, sampling_begun.
- */
-fault_code sampling_begin(struct attachment *attachment, void *sampling, struct fault *fault);
-/*
- * rc is the result of the hold. If it succeeded, visits the threads that need
- * it to sample (jemalloc/activate.h), and notes how many were not reached.
- */
-fault_code sampling_begun(struct attachment *attachment, struct sampling *sampling, fault_code rc,
+fault_code sampling_begin(struct attachment *attachment, struct sampling *sampling,
                           struct fault *fault);
-
-/* In a hold: sets foreign if prof.active is not as last known. */
-fault_code sampling_look(struct attachment *attachment, void *sampling, struct fault *fault);
 /*
- * In a hold: switches it off before the end, unless another program has changed it, or
- * another run of the tool samples the process, too (left_on).
+ * Switches it on again if another program has switched it off. Then that is the former value.
+ * Counts in `kept`.
  */
-fault_code sampling_stop(struct attachment *attachment, void *sampling, struct fault *fault);
-/*
- * In a hold: switches it on again if another program has switched it off. Then that is the
- * former value. Counts in `kept`.
- */
-fault_code sampling_keep(struct attachment *attachment, void *sampling, struct fault *fault);
-/* Without a hold: true if prof.active is known to be true, by a read of its byte. */
+fault_code sampling_keep(struct attachment *attachment, struct sampling *sampling,
+                         struct fault *fault);
+/* True if prof.active is known to be true, by a read of its byte. */
 bool sampling_is_on(struct attachment *attachment);
 
 /*
- * Another hold, after sampling_wait: runs the action and then takes a profile,
- * unless capture is NULL. Repeats transient failures (stopped by job control,
- * traced) until request.timeout_ns have passed or a second signal comes.
+ * The next three, after sampling_wait, repeat transient failures (stopped by job control, traced)
+ * until request.timeout_ns have passed or a second signal comes. They set foreign if another
+ * program has changed prof.active.
  */
-fault_code sampling_hold(struct attachment *attachment, struct sampling *sampling,
-                         struct capture *capture, held_action action, void *ctx,
-                         struct fault *fault);
-
+fault_code sampling_profile(struct attachment *attachment, struct sampling *sampling,
+                            struct capture *capture, struct fault *fault);
 /*
- * The end, after sampling_wait: runs `more` unless it is NULL, takes the profile and then
- * restores and reads back the former state, unless another program has changed it. In
- * this order, because what is allocated and freed in between would be missing in a
- * profile that comes after the end of the sampling. A call that takes the profile also
+ * Switches it off before the end, unless another program has changed it, or another run of the
+ * tool samples the process, too (left_on).
+ */
+fault_code sampling_stop(struct attachment *attachment, struct sampling *sampling,
+                         struct fault *fault);
+/*
+ * The end: takes the profile and then restores and reads back the former state, unless another
+ * program has changed it. In this order, because what is allocated and freed in between would be
+ * missing in a profile that comes after the end of the sampling. A call that takes the profile also
  * restores, should the tool die in it. If the profile is taken but prof.active cannot be
- * restored, it is still owed (sampling_settle). Repeats as sampling_hold.
+ * restored, it is still owed (sampling_settle).
  */
 fault_code sampling_finish(struct attachment *attachment, struct sampling *sampling,
-                           struct capture *capture, held_action more, void *ctx,
-                           struct fault *fault);
+                           struct capture *capture, struct fault *fault);
 
 /* True if the target has ended or is another program; rc is the result of the run. */
 bool sampling_is_gone(const struct attachment *attachment, struct sampling *sampling,

@@ -1,5 +1,5 @@
 #include "run/top_refresh.h"
-#include "jemalloc/dump.h"
+#include "jemalloc/faults.h"
 #include "run/faults.h"
 #include "run/interrupt.h"
 #include "run/thread_view.h"
@@ -11,7 +11,7 @@
 
 enum {
     SEARCH_NS = 500000000, /* to find a safe point; the next refresh tries again */
-    STOP_NS = 40000,       /* approximate cost of a stop without a safe point */
+    STOPPED_PART = 100,    /* a thread is stopped for at most this part of the time */
 };
 
 /* A larger profile would stop a thread for seconds. */
@@ -22,9 +22,9 @@ void top_refresh_init(struct top_refresh *refresh, const struct top_request *req
     struct attachment *attachment = &refresh->attachment;
 
     refresh->samples = request->samples;
-    sink_init(&refresh->sink, PROFILE_LIMIT);
+    capture_init(&refresh->capture);
+    refresh->capture.most = PROFILE_LIMIT;
     sites_init(&refresh->sites);
-    governor_init(&refresh->governor, request->interval_ns, request->percent);
     refresh->place = (struct symbols_target){.modules = &attachment->modules,
                                              .target = &attachment->target,
                                              .memory = &attachment->memory};
@@ -38,8 +38,7 @@ void top_refresh_init(struct top_refresh *refresh, const struct top_request *req
     refresh->model = (struct top_model){.name = attachment->target.stat.comm,
                                         .pid = (int)attachment->target.pid,
                                         .version = "",
-                                        .asked = request->interval_ns,
-                                        .percent = request->percent};
+                                        .asked = request->interval_ns};
 }
 
 void top_refresh_free(struct top_refresh *refresh)
@@ -48,71 +47,67 @@ void top_refresh_free(struct top_refresh *refresh)
         looks_close(&refresh->looks);
     name_cache_free(&refresh->names);
     sites_free(&refresh->sites);
-    sink_free(&refresh->sink);
-}
-
-/* The reason why there is no profile, which does not change while the process lives. */
-static fault_code open_without_profile(struct top_refresh *refresh, fault_code why,
-                                       struct fault *fault)
-{
-    struct attachment *attachment = &refresh->attachment;
-    struct fact_variables variables;
-    struct prof_state state;
-
-    if (attachment->request.way != WAY_MEMORY)
-        return attachment_prepare(attachment, fault);
-    facts_locate(&variables, &attachment->instance, &attachment->modules, &attachment->target,
-                 &attachment->memory);
-    facts_read(&variables, &attachment->memory, &state);
-    refresh->snapshot.build = state.build;
-    refresh->snapshot.profile = why == FAULT_PROF_ABSENT ? SNAPSHOT_ABSENT : SNAPSHOT_DISABLED;
-    refresh->no_profile = attachment->reads = true;
-    return FAULT_NONE;
+    capture_free(&refresh->capture);
 }
 
 fault_code top_refresh_open(struct top_refresh *refresh, const struct attach_request *request,
                             struct fault *fault)
 {
-    fault_code rc = readout_open(&refresh->attachment, request, fault);
+    fault_code rc = access_open(&refresh->attachment, request, fault);
+    struct prof_state state;
 
-    if (rc == FAULT_PROF_ABSENT || rc == FAULT_PROF_DISABLED)
-        rc = open_without_profile(refresh, rc, fault);
-    return rc;
+    if (rc != FAULT_PROF_ABSENT && rc != FAULT_PROF_DISABLED)
+        return rc;
+    attachment_read_facts(&refresh->attachment, &state);
+    refresh->build = state.build;
+    refresh->profile = rc == FAULT_PROF_ABSENT ? TOP_ABSENT : TOP_DISABLED;
+    refresh->no_profile = true; /* which does not change while the process lives */
+    return FAULT_NONE;
 }
 
 /* ---- the read ---- */
 
-static void note_read(struct top_refresh *refresh)
+/* Why there is no profile, if rc says no more than that. */
+static bool profile_lacks(fault_code rc, enum top_profile *why)
 {
-    uint64_t took = refresh->attachment.read.last.ns;
+    static const struct {
+        fault_code code;
+        enum top_profile why;
+    } lacks[] = {{FAULT_PROF_ABSENT, TOP_ABSENT},
+                 {FAULT_PROF_DISABLED, TOP_DISABLED},
+                 {FAULT_DUMP_HOOK, TOP_HOOKED},
+                 {FAULT_HOOKS, TOP_EXTENT_HOOKS},
+                 {FAULT_TOO_LARGE, TOP_TOO_LARGE}};
 
-    refresh->model.held = took;
-    if (took > refresh->model.longest)
-        refresh->model.longest = took;
+    for (size_t i = 0; i < ARRAY_LEN(lacks); i++)
+        if (rc == lacks[i].code) {
+            *why = lacks[i].why;
+            return true;
+        }
+    return false;
 }
 
 static fault_code read_profile(struct top_refresh *refresh, struct fault *fault)
 {
-    struct snapshot *snapshot = &refresh->snapshot;
+    struct attachment *attachment = &refresh->attachment;
+    const bool too_large = refresh->profile == TOP_TOO_LARGE;
     struct prof_state state;
-    fault_code rc = readout_state(&refresh->attachment, &state, fault);
+    fault_code rc = FAULT_NONE;
 
-    if (rc != FAULT_NONE)
-        return rc;
-    snapshot->build = state.build;
-    snapshot->profile = state.prof_active == FACT_NO ? SNAPSHOT_INACTIVE
-                        : snapshot->too_large        ? SNAPSHOT_TOO_LARGE
-                                                     : SNAPSHOT_PROFILED;
-    if (snapshot->profile != SNAPSHOT_PROFILED)
+    if (refresh->no_profile)
         return FAULT_NONE;
-    refresh->sink.len = 0;
-    rc = readout_take(&refresh->attachment, &refresh->sink, fault);
-    snapshot->too_large = rc == FAULT_TOO_LARGE;
-    if (snapshot->too_large)
-        snapshot->profile = SNAPSHOT_TOO_LARGE;
-    if (rc == FAULT_NONE)
-        note_read(refresh);
-    return snapshot->too_large ? FAULT_NONE : rc;
+    if (access_reads(attachment))
+        attachment_read_facts(attachment, &state); /* enough for a look */
+    else
+        rc = access_state(attachment, &state, fault);
+    refresh->build = state.build;
+    refresh->profile = state.prof_active == FACT_NO ? TOP_INACTIVE
+                       : too_large                  ? TOP_TOO_LARGE
+                                                    : TOP_PROFILED;
+    refresh->capture.text.len = 0;
+    if (rc == FAULT_NONE && refresh->profile == TOP_PROFILED)
+        rc = access_profile(attachment, &refresh->capture, NULL, fault);
+    return profile_lacks(rc, &refresh->profile) ? FAULT_NONE : rc;
 }
 
 /* A count may take a tenth of the time: until then the former one is shown. */
@@ -122,12 +117,14 @@ static fault_code read_gauges(struct top_refresh *refresh, struct fault *fault)
     fault_code rc = FAULT_NONE;
 
     if (began >= refresh->counted_at + 10 * refresh->count_ns) {
-        rc = account_read_records(&refresh->account, &refresh->attachment, fault);
+        rc = access_reads(&refresh->attachment)
+                 ? account_read_records(&refresh->account, &refresh->attachment, fault)
+                 : account_read(&refresh->account, &refresh->attachment, fault);
         refresh->counted_at = clock_now();
         refresh->count_ns = refresh->counted_at - began;
     }
-    refresh->counted = account_is_whole(&refresh->account);
-    return rc;
+    refresh->counted = rc == FAULT_NONE && account_is_whole(&refresh->account);
+    return rc == FAULT_STATS_ABSENT ? FAULT_NONE : rc;
 }
 
 /* What they allocate is in the counts, but in no sample. */
@@ -150,7 +147,8 @@ static void count_objects(struct top_refresh *refresh)
 {
     struct looks *looks = &refresh->looks;
 
-    if (refresh->snapshot.profile != SNAPSHOT_PROFILED || !refresh->model.asked)
+    if (refresh->profile != TOP_PROFILED || !refresh->model.asked ||
+        !access_reads(&refresh->attachment))
         return;
     if (!refresh->looking) {
         looks_open(looks, &refresh->attachment, true);
@@ -166,78 +164,34 @@ static void count_objects(struct top_refresh *refresh)
         looks->next_ns = UINT64_MAX;
 }
 
-static fault_code read_once(struct top_refresh *refresh, struct fault *fault)
+static fault_code look_once(struct top_refresh *refresh, struct fault *fault)
 {
     struct attachment *attachment = &refresh->attachment;
+    const struct caller *caller = &attachment->caller;
+    struct top_model *model = &refresh->model;
+    const uint64_t held = caller->held_ns;
+    const unsigned holds = caller->holds;
     fault_code rc = FAULT_NONE;
 
-    refresh->model.interval = refresh->model.asked;
-    if (refresh->model.refreshes)
+    refresh->counted = false;
+    if (model->refreshes) {
+        attachment->request.search_ns = SEARCH_NS;
         rc = attachment_renew(attachment, interrupt_flag(), fault);
-    if (rc == FAULT_NONE && !refresh->no_profile)
-        rc = read_profile(refresh, fault);
+    }
     if (rc == FAULT_NONE)
+        rc = read_profile(refresh, fault);
+    if (rc == FAULT_NONE && refresh->build.config_stats != FACT_NO)
         rc = read_gauges(refresh, fault);
     if (rc == FAULT_NONE)
         count_objects(refresh);
     attachment_rest(attachment);
-    return rc == FAULT_UNREADABLE ? readout_call_instead(attachment, fault) : rc;
-}
-
-/* ---- the hold ---- */
-
-static fault_code look_held(struct attachment *attachment, void *ctx, struct fault *fault)
-{
-    struct top_refresh *refresh = ctx;
-
-    return snapshot_take(&refresh->snapshot, &attachment->injection, &attachment->instance,
-                         &attachment->hooks, &refresh->sink, fault);
-}
-
-/* Stops without a safe point are part of the cost. */
-static void note_hold(struct top_refresh *refresh)
-{
-    const struct injection_summary *summary = &refresh->attachment.injection.summary;
-    uint64_t in_vain = summary->attempts ? summary->attempts - 1 : 0;
-
-    refresh->model.held = summary->held_ns;
-    if (summary->held_ns > refresh->model.longest)
-        refresh->model.longest = summary->held_ns;
-    refresh->model.interval =
-        governor_next(&refresh->governor, summary->held_ns + in_vain * STOP_NS);
-    refresh->model.share = governor_share(&refresh->governor);
-}
-
-/* The deadline does not tick between refreshes; modules are read again for each. */
-static fault_code hold_once(struct top_refresh *refresh, struct fault *fault)
-{
-    struct attachment *attachment = &refresh->attachment;
-    fault_code rc = FAULT_NONE;
-
-    if (refresh->model.refreshes) {
-        attachment->search_ns = SEARCH_NS;
-        rc = attachment_renew(attachment, interrupt_flag(), fault);
-    }
-    if (rc == FAULT_NONE) {
-        rc = attachment_hold(attachment, look_held, refresh, fault);
-        note_hold(refresh);
-    }
-    attachment_rest(attachment);
-    refresh->counted = rc == FAULT_NONE && refresh->snapshot.build.config_stats == FACT_YES;
-    return rc;
-}
-
-/* A read that finds no profile any more becomes a hold. */
-static fault_code look_once(struct top_refresh *refresh, struct fault *fault)
-{
-    fault_code rc = FAULT_NONE;
-
-    refresh->counted = false;
-    if (refresh->attachment.reads)
-        rc = read_once(refresh, fault);
-    if (rc == FAULT_NONE && !refresh->attachment.reads)
-        rc = hold_once(refresh, fault);
-    refresh->model.reads = refresh->attachment.reads;
+    model->reads = caller->holds == holds;
+    model->held = model->reads ? attachment->read.last.ns : caller->held_ns - held;
+    if (model->held > model->longest)
+        model->longest = model->held;
+    model->interval = model->asked;
+    if (!model->reads && model->interval && model->interval < STOPPED_PART * model->held)
+        model->interval = STOPPED_PART * model->held;
     return rc;
 }
 
@@ -252,7 +206,7 @@ static void set_gauge(struct gauge_values *values, enum gauge gauge, uint64_t by
 /* A rate of counts that are older than two refreshes would be false. */
 static bool gauges_aged(const struct top_refresh *refresh)
 {
-    return refresh->model.reads && clock_now() > refresh->counted_at + 2 * refresh->model.asked;
+    return clock_now() > refresh->counted_at + 2 * refresh->model.asked;
 }
 
 static void watch_rss(struct top_refresh *refresh, uint64_t rss, uint64_t time)
@@ -286,8 +240,7 @@ uint64_t top_refresh_soonest(const struct top_refresh *refresh)
 static void take_gauges(struct top_refresh *refresh, uint64_t time)
 {
     const struct counted *counted = &refresh->account.counted;
-    const bool whole = refresh->model.reads && account_is_whole(&refresh->account);
-    const struct stats_gauges *gauges = whole ? &counted->gauges : &refresh->snapshot.gauges;
+    const struct stats_gauges *gauges = &counted->gauges;
     struct gauge_values values = {.time = time, .aged = gauges_aged(refresh)};
     uint64_t rss = target_rss(&refresh->attachment.target);
 
@@ -297,14 +250,14 @@ static void take_gauges(struct top_refresh *refresh, uint64_t time)
     refresh->model.has_stats = refresh->counted;
     if (refresh->model.has_stats) {
         set_gauge(&values, GAUGE_ALLOCATED,
-                  whole && counted->has_sampling ? counted->in_use : gauges->allocated);
-        if (whole && counted->has_sampling)
+                  counted->has_sampling ? counted->in_use : gauges->allocated);
+        if (counted->has_sampling)
             set_gauge(&values, GAUGE_SAMPLING, counted->sampling);
         set_gauge(&values, GAUGE_ACTIVE, gauges->active);
         set_gauge(&values, GAUGE_RESIDENT, gauges->resident);
         set_gauge(&values, GAUGE_METADATA, gauges->metadata);
         set_gauge(&values, GAUGE_MAPPED, gauges->mapped);
-        if (whole ? counted_has(counted, CTL_RETAINED) : gauges->has_retained)
+        if (counted_has(counted, CTL_RETAINED))
             set_gauge(&values, GAUGE_RETAINED, gauges->retained);
     }
     trends_add(&refresh->model.trends, &values);
@@ -370,11 +323,9 @@ static fault_code take_samples(struct top_refresh *refresh, const struct heap_pr
 static fault_code add_profile(struct top_refresh *refresh, uint64_t time, struct fault *fault)
 {
     struct heap_profile profile;
-    fault_code rc = dump_complete(&refresh->attachment.target, &refresh->sink, fault);
+    const struct sink *text = &refresh->capture.text;
+    fault_code rc = heap_parse(&profile, (const char *)text->bytes, text->len, fault);
 
-    if (rc != FAULT_NONE)
-        return rc;
-    rc = heap_parse(&profile, (const char *)refresh->sink.bytes, refresh->sink.len, fault);
     if (rc == FAULT_NONE)
         rc = take_samples(refresh, &profile, time, fault);
     heap_free(&profile);
@@ -389,10 +340,10 @@ static fault_code refresh_once(struct top_refresh *refresh, struct fault *fault)
 
     if (rc != FAULT_NONE)
         return rc;
-    model->version = refresh->snapshot.build.text;
+    model->version = refresh->build.text;
     take_gauges(refresh, time);
     model->sites = NULL;
-    if (refresh->snapshot.profile == SNAPSHOT_PROFILED) {
+    if (refresh->profile == TOP_PROFILED) {
         rc = add_profile(refresh, time, fault);
         model->sites = &refresh->sites;
     }

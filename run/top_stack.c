@@ -88,8 +88,8 @@ bool top_stack_take(struct top_stack *stack, struct top_refresh *refresh)
     stack->bytes = stack->objects = 0;
     if (!stack->calls || !refresh->model.sites)
         return true;
-    if (heap_parse(&profile, (const char *)refresh->sink.bytes, refresh->sink.len, &ignored) ==
-        FAULT_NONE) {
+    if (heap_parse(&profile, (const char *)refresh->capture.text.bytes, refresh->capture.text.len,
+                   &ignored) == FAULT_NONE) {
         symbols = name_cache_symbols(&refresh->names, &profile);
         refresh->names_until.at = clock_now() + refresh->attachment.request.timeout_ns;
         good = symbols &&

@@ -94,13 +94,13 @@ static enum course keep_active(struct watching *watch)
     enum course course;
     fault_code rc;
 
-    if (!watch->request.on || !attachment->switches || now < watch->kept_next ||
+    if (!watch->request.on || !watch->sampling.seen || now < watch->kept_next ||
         sampling_is_on(attachment))
         return report_restored(watch, NULL);
     watch->kept_next = now + SECOND_NS;
     rc = attachment_renew(attachment, interrupt_flag(), &watch->fault);
     if (rc == FAULT_NONE)
-        rc = readout_act(attachment, sampling_keep, &watch->sampling, &watch->fault);
+        rc = sampling_keep(attachment, &watch->sampling, &watch->fault);
     attachment_rest(attachment);
     course = rc == FAULT_NONE ? COURSE_ON : course_of(watch);
     return course == COURSE_ON ? report_restored(watch, rc == FAULT_NONE ? NULL : &watch->fault)
@@ -187,8 +187,8 @@ static enum course report_profile(struct watching *watch, const struct capture *
     event.path = path;
     event.bytes = capture->text.len;
     event.empty = lacks_samples(&capture->text);
-    event.held = &watch->attachment.injection.summary;
-    event.read = watch->attachment.reads ? &watch->attachment.read.last : NULL;
+    event.held = &watch->attachment.caller.injection.summary;
+    event.read = access_reads(&watch->attachment) ? &watch->attachment.read.last : NULL;
     if (last) {
         event.read = &watch->last.reading;
         event.age_ns = clock_now() - watch->last.at_ns;
@@ -199,14 +199,14 @@ static enum course report_profile(struct watching *watch, const struct capture *
 
 static fault_code take_profile(struct watching *watch)
 {
-    const struct capture_steps keep = {.first = sampling_keep, .ctx = &watch->sampling};
-    const bool looks = watch->request.on && !watch->attachment.switches;
     fault_code rc = attachment_renew(&watch->attachment, interrupt_flag(), &watch->fault);
 
     last_profile_make_room(&watch->last, &watch->attachment);
     watch->capture.text.len = 0;
+    if (rc == FAULT_NONE && watch->request.on)
+        rc = sampling_keep(&watch->attachment, &watch->sampling, &watch->fault);
     if (rc == FAULT_NONE)
-        rc = capture_take(&watch->attachment, &watch->capture, looks ? &keep : NULL, &watch->fault);
+        rc = access_profile(&watch->attachment, &watch->capture, NULL, &watch->fault);
     attachment_rest(&watch->attachment);
     return rc;
 }
@@ -344,50 +344,24 @@ enum course watching_run(struct watching *watch)
 }
 
 /* Detects now what would prevent a profile later. */
-static fault_code check_held(struct attachment *attachment, void *ctx, struct fault *fault)
-{
-    struct watching *watch = ctx;
-    struct injection *injection = &attachment->injection;
-    struct prof_state *state = &watch->sampling.former;
-    fault_code rc;
-
-    if (watch->request.on)
-        return sampling_begin(attachment, &watch->sampling, fault);
-    rc = prof_read(injection, &attachment->instance, state, fault);
-    if (rc == FAULT_NONE)
-        rc = build_can_profile(&state->build, fault);
-    if (rc == FAULT_NONE && !attachment->reads)
-        rc = dump_streamable(injection, &attachment->instance, state, &attachment->hooks, fault);
-    return rc;
-}
-
-static fault_code check_profiling(struct watching *watch)
-{
-    struct attachment *attachment = &watch->attachment;
-    struct prof_state *state = &watch->sampling.former;
-
-    if (attachment->reads && !watch->request.on) {
-        fault_code rc = readout_state(attachment, state, &watch->fault);
-        if (rc != FAULT_NONE || state->prof_active != FACT_UNKNOWN ||
-            attachment->request.way == WAY_MEMORY)
-            return rc;
-    }
-    if (watch->request.on)
-        return readout_act(attachment, check_held, watch, &watch->fault);
-    return readout_hold(attachment, check_held, watch, &watch->fault);
-}
-
 static fault_code check_first(struct watching *watch)
 {
     struct attachment *attachment = &watch->attachment;
-    fault_code rc = check_profiling(watch);
+    struct prof_state *state = &watch->sampling.former;
+    const bool reads = access_reads(attachment);
+    fault_code rc = FAULT_NONE;
 
-    if (watch->request.on)
-        rc = sampling_begun(attachment, &watch->sampling, rc, &watch->fault);
-    if (rc == FAULT_NONE && attachment->reads)
-        rc = capture_take(attachment, &watch->capture, NULL, &watch->fault);
+    if (watch->request.on) {
+        rc = sampling_begin(attachment, &watch->sampling, &watch->fault);
+    } else {
+        attachment_read_facts(attachment, state);
+        if (!reads || (state->prof_active == FACT_UNKNOWN && attachment->request.way != WAY_MEMORY))
+            rc = access_state(attachment, state, &watch->fault);
+    }
+    if (rc == FAULT_NONE && reads)
+        rc = access_profile(attachment, &watch->capture, NULL, &watch->fault);
     attachment_rest(attachment);
-    watch->start.active = watch->sampling.former.prof_active;
+    watch->start.active = state->prof_active;
     watch->start.switched = watch->sampling.owed;
     return rc;
 }
@@ -403,7 +377,7 @@ fault_code watching_open(struct watching *watch)
     watch->kept_reported = 0;
     watch->kept_next = watch->kept_tell_next = 0;
     watch->attached = true;
-    rc = readout_open(&watch->attachment, &watch->request.attach, &watch->fault);
+    rc = access_open(&watch->attachment, &watch->request.attach, &watch->fault);
     if (rc == FAULT_NONE)
         rc = check_first(watch);
     if (rc == FAULT_NONE) {
@@ -411,7 +385,7 @@ fault_code watching_open(struct watching *watch)
         rc = meter_open(&watch->meter, &watch->rules, &watch->attachment.target, &watch->fault);
     }
     rules_restart(&watch->rules);
-    last_profile_plan(&watch->last, &watch->attachment, &keep, watch->attachment.read.last.ns);
+    last_profile_plan(&watch->last, &keep, watch->attachment.read.last.ns);
     return rc;
 }
 

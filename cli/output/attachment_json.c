@@ -1,4 +1,5 @@
 #include "cli/output/attachment_json.h"
+#include "run/access.h"
 
 void attachment_json_begin(const struct attachment *attachment, struct json *json)
 {
@@ -10,7 +11,7 @@ void attachment_json_begin(const struct attachment *attachment, struct json *jso
 
 void attachment_json(const struct attachment *attachment, struct json *json)
 {
-    const struct injection_summary *summary = &attachment->injection.summary;
+    const struct injection_summary *summary = &attachment->caller.injection.summary;
 
     json_number(json, "thread", (uint64_t)summary->tid);
     json_number(json, "held_ns", summary->held_ns);
@@ -23,7 +24,7 @@ void way_json(const struct attachment *attachment, struct json *json)
 {
     const struct read_summary *read = &attachment->read;
 
-    json_text(json, "way", attachment->reads ? "memory" : "call");
+    json_text(json, "way", access_calls(attachment) ? "call" : "memory");
     if (!read->count) {
         json_null(json, "read_ns");
         json_null(json, "unsettled");

@@ -375,9 +375,6 @@ static void print_frag_parts(const struct frag_view *view, const struct parts *p
     if (counted_has(&view->frag->account.counted, CTL_RETAINED))
         print_beside(view, "retained", gauges->retained,
                      "address space without memory, not in the RSS", out);
-    if (view->frag->bins.since_50)
-        print_beside(view, "cached", view->frag->bins.cached, "in thread caches, counted as in use",
-                     out);
     if (parts->returned > 0)
         fprintf(out, "jeattach purge would return up to %s\n",
                 display_bytes(view->display, (double)parts->returned, text));
@@ -591,8 +588,6 @@ static void make_advice(const struct frag_view *view, const struct parts *parts,
                                  .largest = frag->largest,
                                  .arenas = frag->arenas};
 
-    if (frag->bins.since_50)
-        facts.cached = frag->bins.cached;
     if (keeper.row)
         facts.keeper = place_text(view->samples, &view->samples->list[keeper.row->sample], place);
     advice_make(advice, &facts);
@@ -707,7 +702,6 @@ void frag_json(const struct frag_view *view, struct json *json)
     make_advice(view, &parts, place, &advice);
     json_text(json, "verdict", verdict_names[judge(&parts)]);
     json_text(json, "answer", describe_answer(view, &parts, judge(&parts), text));
-    json_text(json, "source", frag->account.source == ACCOUNT_RECORDS ? "records" : "call");
     json_text(json, "profile", profile_word(view));
     if (parts.has_rss)
         json_number(json, "rss", parts.resident);
@@ -719,10 +713,6 @@ void frag_json(const struct frag_view *view, struct json *json)
     json_number(json, "waste", parts.waste);
     json_number(json, "returned_by_purge", parts.returned);
     json_gauge(frag, "retained", CTL_RETAINED, gauges->retained, json);
-    if (frag->bins.since_50)
-        json_number(json, "cached", frag->bins.cached);
-    else
-        json_null(json, "cached");
     json_number(json, "by_samples", frag->by_object ? by_stacks(view->waste) : 0);
     json_number(json, "by_inference", frag->by_object ? 0 : by_stacks(view->waste));
     json_number(json, "not_sampled", view->waste->unknown);

@@ -383,9 +383,6 @@ static void write_sampled_sum(const struct leak_view *view, FILE *out)
     char grown[DISPLAY_NUMBER_SIZE], shrunk[DISPLAY_NUMBER_SIZE], error[DISPLAY_NUMBER_SIZE],
         time[UNITS_TEXT];
 
-    if (leak->dropped.known)
-        fputs("since prof.reset: objects allocated since and still in use, not the net growth\n",
-              out);
     fprintf(out, "sampled for %s: grew by %s, shrank by %s, error of the sum about %s\n",
             units_duration(sampling_ns(&leak->sampling), time),
             display_bytes(view->display, (double)growth->grown, grown),

@@ -227,7 +227,8 @@ static void write_hold(struct layout *view)
     const struct top_model *model = view->model;
     struct line *line = begin_view_line(view);
     char held[UNITS_TEXT], longest[UNITS_TEXT], interval[UNITS_TEXT], asked[UNITS_TEXT];
-    bool slower = model->interval > model->asked;
+    const bool slower = model->interval > model->asked;
+    double share;
 
     line_printf(line, "thread stopped %s", units_duration(model->held, held));
     if (!model->interval) {
@@ -236,12 +237,13 @@ static void write_hold(struct layout *view)
     }
     line_printf(line, ", at most %s", units_duration(model->longest, longest));
     units_duration(model->interval, interval);
+    share = 100 * (double)model->held / (double)model->interval;
     if (slower)
-        line_printf(line, "; every %s, not %s, to stay below %u %%", interval,
-                    units_duration(model->asked, asked), model->percent);
+        line_printf(line, "; every %s, not %s, to stay below 1 %%", interval,
+                    units_duration(model->asked, asked));
     else
-        line_printf(line, ", %s%.2f %% of the time; every %s", model->share < 0.0001 ? "< " : "",
-                    model->share < 0.0001 ? 0.01 : 100 * model->share, interval);
+        line_printf(line, ", %s%.2f %% of the time; every %s", share < 0.01 ? "< " : "",
+                    share < 0.01 ? 0.01 : share, interval);
     end_view_line(view, slower ? TOP_BOLD : TOP_PLAIN);
 }
 

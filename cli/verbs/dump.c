@@ -7,7 +7,7 @@
 #include "cli/presentation.h"
 #include "cli/verbs/core.h"
 #include "cli/verbs/verbs.h"
-#include "run/capture.h"
+#include "run/access.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -95,8 +95,8 @@ static fault_code dump_held(struct attachment *attachment, void *ctx, struct fau
 {
     struct dump *dump = ctx;
 
-    return dump_run(&attachment->injection, &attachment->instance, &dump->request, &dump->result,
-                    fault);
+    return dump_run(&attachment->caller.injection, &attachment->instance, &dump->request,
+                    &dump->result, fault);
 }
 
 /* A file with an expanded name is always a new one. */
@@ -127,8 +127,9 @@ static fault_code prepare_dump(struct dump *dump, const struct options *options,
 {
     dump->presentation.events = &dump->job.events;
     capture_init(&dump->capture);
-    dump->request = (struct dump_request){
-        .path = options->path, .replace = options->force, .consent = &dump->attachment.hooks};
+    dump->request = (struct dump_request){.path = options->path,
+                                          .replace = options->force,
+                                          .consent = &dump->attachment.caller.hooks};
     if (options->output)
         return open_output(dump, options->output, fault);
     return dump_check(&dump->attachment.target, &dump->request, fault);
@@ -141,8 +142,7 @@ static fault_code run_streamed(struct dump *dump, struct fault *fault)
 
     if (dump->presentation.format == FORMAT_RAW)
         capture_write_early(&dump->capture, &dump->output);
-    rc = capture_take(attachment, &dump->capture, NULL, fault);
-
+    rc = access_profile(attachment, &dump->capture, NULL, fault);
     if (rc == FAULT_NONE)
         rc = capture_write(attachment, &dump->presentation, &dump->capture, &dump->output, fault);
     if (rc == FAULT_NONE && !options_to_stdout(dump->job.options)) /* it may have a number now */
@@ -155,7 +155,7 @@ static fault_code run_in_target(struct dump *dump, struct fault *fault)
     struct attachment *attachment = &dump->attachment;
     fault_code rc;
 
-    rc = attachment_hold(attachment, dump_held, dump, fault);
+    rc = caller_hold(attachment, dump_held, dump, fault);
     if (rc != FAULT_NONE)
         return rc;
     pid_t seen_by = dump->result.seen_by ? dump->result.seen_by : attachment->target.via;
@@ -198,7 +198,7 @@ static fault_code open_job(struct dump *dump, const struct options *options, pid
     job_init(&dump->job, &dump->attachment, options, verb);
     dump->job.instead = options->path ? NULL : "use -o FILE, which needs no call";
     request = job_request(&dump->job, pid);
-    return attachment_open(&dump->attachment, &request, fault);
+    return attachment_find(&dump->attachment, &request, fault);
 }
 
 static int dump_main(const struct options *options, pid_t pid)
@@ -228,7 +228,8 @@ const struct verb verb_dump = {
     .name = "dump",
     .summary = "write a heap profile, here (-o) or in the target",
     .synopses = {"[options] PID...", "--core FILE [--exe FILE] [--root DIR] [options]"},
-    .takes = TAKES_OUTPUT | TAKES_PATH | TAKES_FORMAT | TAKES_HOOKS | TAKES_WAY | TAKES_CORE,
+    .takes = TAKES_OUTPUT | TAKES_PATH | TAKES_FORMAT | TAKES_HOOKS | TAKES_WAY | TAKES_CALL |
+             TAKES_CORE,
     .intro = "With -o, reads the heap profile out of the memory of the process: no call, no\n"
              "thread stopped. Where that is not possible, and always without -o, a thread of\n"
              "the process calls prof.dump. Without -o the process writes the file: prints the\n"

@@ -86,7 +86,7 @@ static fault_code find_process(struct job *job, pid_t pid, struct fault *found)
 /* A process without jemalloc had mappings, at least. */
 static int explain_core(const struct options *options)
 {
-    struct attachment attachment = {.planned = false};
+    struct attachment attachment = {.opened = false};
     struct core_file core = {.maps = NULL};
     struct fault found = {0}, fault = {0};
     struct explain explain;

@@ -24,11 +24,6 @@ static void print_frag_json(const struct frag_verb *verb, const struct frag_view
 
     attachment_json_begin(attachment, &json);
     frag_json(view, &json);
-    json_number(&json, "holds", attachment->holds);
-    json_number(&json, "calls", attachment->calls);
-    json_number(&json, "longest_held_ns", attachment->longest_ns);
-    way_json(attachment, &json);
-    attachment_json(attachment, &json);
     json_end(&json);
 }
 
@@ -88,6 +83,7 @@ static int frag_main(const struct options *options, pid_t pid)
     if (presentation_init(&verb.presentation, options, FORMAT_TEXT)) {
         job_init(&verb.job, &verb.attachment, options, "look for fragmentation in process");
         request = job_request(&verb.job, pid);
+        request.way = WAY_MEMORY;
         rc = attachment_find(&verb.attachment, &request, &fault);
         if (rc == FAULT_NONE)
             rc = perform_frag(&verb, &fault);
@@ -102,7 +98,7 @@ const struct verb verb_frag = {
     .name = "frag",
     .summary = "show which stacks keep free memory from being returned",
     .synopses = {"[options] PID..."},
-    .takes = TAKES_FRAG | TAKES_WAY | TAKES_HOOKS,
+    .takes = TAKES_FRAG | TAKES_WAY,
     .intro = "Shows what of the memory of a process is free but not returned to the kernel,\n"
              "and why. The first line is the answer: where most of it is. The rows below it\n"
              "add up to the RSS: what is in use, free space in slabs, free pages, jemalloc's\n"
@@ -114,17 +110,17 @@ const struct verb verb_frag = {
              "without one the rows are size classes.\n"
              "\n"
              "All of it is read from jemalloc's own records in the memory of the process: no\n"
-             "call is made and no thread stopped. With --call, and where the records cannot\n"
-             "be read, jemalloc itself is asked by a call.\n",
-    .notes = "The shares are in proportion to the objects of each stack, as estimated from the\n"
-             "samples of the same size: no sampled object is in a slab. A line above the table\n"
-             "says how much is known by samples. From the text of a profile (--call) it is\n"
-             "inferred: a stack counts for the size class of the mean size of its objects; if\n"
-             "that is between two classes, for both, marked \"mixed sizes\".\n"
-             "Objects that no sample explains have rows [not sampled], with the number of\n"
-             "samples that would be expected where that is small.\n"
-             "\n"
-             "jeattach purge returns free pages, not the space in slabs.\n",
+             "call is made and no thread stopped.\n",
+    .notes =
+        "The shares are in proportion to the objects of each stack, as estimated from the\n"
+        "samples of the same size: no sampled object is in a slab. A line above the table\n"
+        "says how much is known by samples. Where memory does not tell the sizes of samples,\n"
+        "it is inferred: a stack counts for the size class of the mean size of its objects; if\n"
+        "that is between two classes, for both, marked \"mixed sizes\".\n"
+        "Objects that no sample explains have rows [not sampled], with the number of\n"
+        "samples that would be expected where that is small.\n"
+        "\n"
+        "jeattach purge returns free pages, not the space in slabs.\n",
     .options =
         {
             {"rows", NULL, "show at most N rows of the table (default 10); 0: all, however small"},

@@ -8,7 +8,7 @@
 #include "cli/presentation.h"
 #include "cli/verbs/verbs.h"
 #include "jemalloc/faults.h"
-#include "run/readout.h"
+#include "run/access.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -68,17 +68,6 @@ static void json_ends(const struct leak *leak, struct json *json)
     json_number(json, "allocated_ns", leak->after.at_ns - leak->before.at_ns);
 }
 
-static void json_dropped(const struct leak_dropped *dropped, struct json *json)
-{
-    if (dropped->known) {
-        json_number(json, "dropped_bytes", dropped->bytes);
-        json_number(json, "dropped_stacks", dropped->stacks);
-    } else {
-        json_null(json, "dropped_bytes");
-        json_null(json, "dropped_stacks");
-    }
-}
-
 /* What profiling has to say. */
 static void json_samples(const struct leak_verb *verb, struct json *json)
 {
@@ -88,7 +77,6 @@ static void json_samples(const struct leak_verb *verb, struct json *json)
     sampling_json(&leak->sampling, json);
     cut_short_json(leak->sampling.cut_short_ns, json);
     json_ends(leak, json);
-    json_dropped(&leak->dropped, json);
     json_signed(json, "grown", growth->grown);
     json_signed(json, "shrunk", growth->shrunk);
     json_rounded(json, "error", trunc(growth->error));
@@ -101,8 +89,8 @@ static void json_samples(const struct leak_verb *verb, struct json *json)
         json_item_end(json);
     }
     json_list_end(json);
-    json_number(json, "holds", verb->attachment.holds);
-    json_number(json, "longest_held_ns", verb->attachment.longest_ns);
+    json_number(json, "holds", verb->attachment.caller.holds);
+    json_number(json, "longest_held_ns", verb->attachment.caller.longest_ns);
     way_json(&verb->attachment, json);
     attachment_json(&verb->attachment, json);
 }
@@ -253,10 +241,10 @@ static bool cannot_profile(fault_code rc)
     return rc == FAULT_PROF_ABSENT || rc == FAULT_PROF_DISABLED;
 }
 
-/* Without profiling there is still an answer, unless samples or a call are asked for. */
+/* Without profiling there is still an answer, unless samples are asked for. */
 static bool wants_samples(const struct options *options)
 {
-    return options->by_samples || options->call || options->reset || options->settle_ns;
+    return options->by_samples || options->settle_ns;
 }
 
 static fault_code watch_anyhow(struct leak_verb *verb, struct fault *fault)
@@ -313,8 +301,10 @@ static fault_code open_leak(struct leak_verb *verb, pid_t pid, struct fault *fau
     job_init(&verb->job, attachment, verb->options, "see what grows in process");
     verb->job.events.note = note_leak;
     request = job_request(&verb->job, pid);
+    if (request.way == WAY_CALL)
+        request.way = WAY_DEFAULT; /* --thread: of those that a call may stop */
     if (!verb->options->by_faults) {
-        rc = readout_open(attachment, &request, fault);
+        rc = access_open(attachment, &request, fault);
         verb->profiles = rc == FAULT_NONE;
         if (wants_samples(verb->options) || (!cannot_profile(rc) && rc != FAULT_NO_ALLOCATOR))
             return rc;
@@ -365,7 +355,6 @@ static bool prepare_leak(struct leak_verb *verb, const struct options *options)
     const struct leak_request request = {.duration_ns = options->duration_ns ? options->duration_ns
                                                                              : DEFAULT_NS,
                                          .settle_ns = options->settle_ns,
-                                         .reset = options->reset,
                                          .by_thread = options->report.by_thread,
                                          .impatient = options_to_stdout(options),
                                          .no_faults = options->by_samples,
@@ -419,11 +408,7 @@ const struct verb verb_leak = {
              "size do, so that a cache that only turns over is never accused. Where several\n"
              "stacks may be it, they are named, with the time after which they can be told\n"
              "apart. Nothing is called where that is possible; the former value of prof.active\n"
-             "is restored. Memory that was allocated before sampling began has no stack.\n"
-             "\n"
-             "With --reset the table starts from nothing: it shows what was allocated since\n"
-             "and is still in use. That is not the net growth: older memory of the same stack\n"
-             "may have been freed meanwhile.\n",
+             "is restored. Memory that was allocated before sampling began has no stack.\n",
     .notes = "Page faults require permission for perf_event_open(2): CAP_PERFMON, or\n"
              "kernel.perf_event_paranoid below 3. A process with more than 512 threads is\n"
              "sampled by CPU, which needs CAP_PERFMON or kernel.perf_event_paranoid below 1;\n"

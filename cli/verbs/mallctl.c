@@ -226,8 +226,8 @@ static fault_code check_hooks(struct attachment *attachment, const struct mallct
     for (size_t i = 0; i < mallctl->count && rc == FAULT_NONE; i++) {
         const struct access *access = &mallctl->list[i];
         if (name_hooks(access->entry, access->name, access->use, &scope))
-            rc = hooks_check(&attachment->injection, &attachment->instance, scope,
-                             &attachment->hooks, NULL, fault);
+            rc = hooks_check(&attachment->caller.injection, &attachment->instance, scope,
+                             &attachment->caller.hooks, NULL, fault);
     }
     return rc;
 }
@@ -236,7 +236,7 @@ static fault_code mallctl_held(struct attachment *attachment, void *ctx, struct 
 {
     struct mallctl *mallctl = ctx;
     fault_code rc =
-        build_read(&attachment->injection, &attachment->instance, &mallctl->build, fault);
+        build_read(&attachment->caller.injection, &attachment->instance, &mallctl->build, fault);
 
     if (rc == FAULT_NONE && mallctl->options->list)
         fill_list(mallctl);
@@ -246,7 +246,7 @@ static fault_code mallctl_held(struct attachment *attachment, void *ctx, struct 
     if (rc == FAULT_NONE)
         rc = check_hooks(attachment, mallctl, fault);
     if (rc == FAULT_NONE)
-        rc = access_run(&attachment->injection, &attachment->instance, mallctl->list,
+        rc = access_run(&attachment->caller.injection, &attachment->instance, mallctl->list,
                         mallctl->count, fault);
     return rc;
 }
@@ -276,7 +276,7 @@ static void print_mallctl_text(const struct job *job, const struct access *acces
         printf(" = %s", now);
     if (access->entry->traits & NAME_OF_THREAD)
         printf("   (of thread %d, which was stopped for the call)",
-               (int)attachment->injection.summary.tid);
+               (int)attachment->caller.injection.summary.tid);
     printf("\n");
 }
 
@@ -401,7 +401,7 @@ static fault_code perform_mallctl(struct job *job, void *ctx, struct fault *faul
 
     if (rc != FAULT_NONE)
         return rc;
-    rc = attachment_hold(job->attachment, mallctl_held, mallctl, fault);
+    rc = caller_hold(job->attachment, mallctl_held, mallctl, fault);
     if (rc != FAULT_NONE)
         return rc;
     if (mallctl->options->json)

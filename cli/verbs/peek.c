@@ -76,7 +76,7 @@ static fault_code look(struct job *job, const char *origin, struct fault *fault)
 
 static int peek_core(const struct options *options)
 {
-    struct attachment attachment = {.planned = false};
+    struct attachment attachment = {.opened = false};
     struct core_file core = {.maps = NULL};
     struct job job;
     struct fault fault;

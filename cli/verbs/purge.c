@@ -46,7 +46,6 @@ static bool is_worth_a_line(const struct account_sum *sum, enum account_part par
 /* From memory: another stop is not needed, and a failure only costs the explanation. */
 static void read_rest(struct purge *purge, struct attachment *attachment)
 {
-    const enum way way = attachment->request.way;
     const uint64_t before = purge->rss_before, after = purge->rss_after;
     struct account_sum *sum = &purge->rest;
     struct account account;
@@ -55,10 +54,8 @@ static void read_rest(struct purge *purge, struct attachment *attachment)
     if (!after || before < TINY_RSS ||
         (after < before && (double)(before - after) * 100 >= (double)before * LITTLE_PERCENT))
         return;
-    attachment->request.way = WAY_MEMORY;
-    purge->little = account_read(&account, attachment, &ignored) == FAULT_NONE &&
+    purge->little = account_read_records(&account, attachment, &ignored) == FAULT_NONE &&
                     account.source != ACCOUNT_NONE;
-    attachment->request.way = way;
     if (!purge->little)
         return;
     *sum = account_sum_up(&account);
@@ -172,8 +169,8 @@ static fault_code purge_held(struct attachment *attachment, void *ctx, struct fa
 {
     struct purge *purge = ctx;
 
-    return purge_run(&attachment->injection, &attachment->instance, &attachment->hooks,
-                     &purge->result, fault);
+    return purge_run(&attachment->caller.injection, &attachment->instance,
+                     &attachment->caller.hooks, &purge->result, fault);
 }
 
 static fault_code perform_purge(struct job *job, void *ctx, struct fault *fault)
@@ -182,7 +179,7 @@ static fault_code perform_purge(struct job *job, void *ctx, struct fault *fault)
     fault_code rc;
 
     purge->rss_before = target_rss(&job->attachment->target);
-    rc = attachment_hold(job->attachment, purge_held, purge, fault);
+    rc = caller_hold(job->attachment, purge_held, purge, fault);
     if (rc != FAULT_NONE)
         return rc;
     purge->rss_after = target_rss(&job->attachment->target);

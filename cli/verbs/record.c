@@ -113,8 +113,8 @@ static void print_record_json(const struct record *record)
         json_item_end(&json);
     }
     json_list_end(&json);
-    json_number(&json, "holds", attachment->holds);
-    json_number(&json, "longest_held_ns", attachment->longest_ns);
+    json_number(&json, "holds", attachment->caller.holds);
+    json_number(&json, "longest_held_ns", attachment->caller.longest_ns);
     way_json(attachment, &json);
     attachment_json(attachment, &json);
     json_end(&json);
@@ -195,7 +195,8 @@ const struct verb verb_record = {
     .name = "record",
     .summary = "sample for a while, write a profile, restore the former state",
     .synopses = {"[options] PID..."},
-    .takes = TAKES_OUTPUT | TAKES_FORMAT | TAKES_DURATION | TAKES_SERIES | TAKES_HOOKS | TAKES_WAY,
+    .takes = TAKES_OUTPUT | TAKES_FORMAT | TAKES_DURATION | TAKES_SERIES | TAKES_HOOKS | TAKES_WAY |
+             TAKES_CALL,
     .intro = "Switches profiling on, waits, takes a profile, restores the former value of\n"
              "prof.active and reads it back. The profile is read from the memory of the\n"
              "process, and prof.active is one byte there: no call, no thread stopped. Where\n"

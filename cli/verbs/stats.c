@@ -34,10 +34,10 @@ static fault_code report_held(struct attachment *attachment, void *ctx, struct f
     const struct stats_request request = {.options = stats->job->options->json ? "J" : "",
                                           .message_at = stats->message_at,
                                           .allow_slow = stats->job->options->allow_slow,
-                                          .consent = &attachment->hooks,
+                                          .consent = &attachment->caller.hooks,
                                           .sink = &stats->sink};
 
-    return stats_print(&attachment->injection, &attachment->instance, &request, fault);
+    return stats_print(&attachment->caller.injection, &attachment->instance, &request, fault);
 }
 
 /*
@@ -75,7 +75,7 @@ static fault_code perform_own_report(struct job *job, void *ctx, struct fault *f
     stats->job = job;
     stats->message_at = variable_find(&attachment->instance, "malloc_message", &attachment->modules,
                                       &attachment->target, &attachment->memory);
-    rc = attachment_hold(attachment, report_held, stats, fault);
+    rc = caller_hold(attachment, report_held, stats, fault);
     return rc == FAULT_NONE ? print_report(stats, fault) : rc;
 }
 
@@ -137,6 +137,8 @@ static int account_main(const struct options *options, pid_t pid)
     job_init(&job, &attachment, options, "read the statistics of process");
     job.instead = "use --no-call, which shows what is known without one";
     request = job_request(&job, pid);
+    if (request.way == WAY_CALL)
+        request.way = WAY_DEFAULT; /* --thread: the one that a call may stop */
     fault_code rc = attachment_find(&attachment, &request, &fault);
     if (rc == FAULT_NONE)
         rc = perform_account(&job, &fault);
@@ -145,7 +147,7 @@ static int account_main(const struct options *options, pid_t pid)
 
 static int stats_of_core(const struct options *options)
 {
-    struct attachment attachment = {.planned = false};
+    struct attachment attachment = {.opened = false};
     struct core_file core = {.maps = NULL};
     struct account account;
     struct job job;
@@ -219,7 +221,6 @@ const struct verb verb_stats = {
              "print what the table shows in JSON, with jemalloc's own names (stats_allocated, ...) "
              "and where the counts are from; with --full: jemalloc's own report in JSON, byte for "
              "byte as malloc_stats_print(\"J\") makes it (since 4.3)"},
-            {"call", NULL, "take the counts of jemalloc itself, by a call in one of its threads"},
             {"rows", NULL, "with --bins: show at most N rows (default 15); 0: all"},
             {"sort", NULL, "with --bins: live (default), waste or size"},
             {"prometheus", NULL,

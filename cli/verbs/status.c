@@ -11,8 +11,7 @@
 #include "cli/verdict.h"
 #include "jemalloc/facts.h"
 #include "jemalloc/stripped/stripped.h"
-#include "run/readout.h"
-#include "run/switching.h"
+#include "run/access.h"
 #include "run/thread_view.h"
 
 #include <math.h>
@@ -173,7 +172,7 @@ static void next_step(const struct status *status, char *out, size_t size)
     if (refused && attaches)
         snprintf(out, size, "%s", status->refusal_words.fix);
     else if (!is_judged(status))
-        snprintf(out, size, "jeattach status --call %d", pid);
+        snprintf(out, size, "jeattach mallctl %d config.prof opt.prof prof.active", pid);
 }
 
 /* ---- JSON ---- */
@@ -254,7 +253,7 @@ static const char *source_name(const struct status *status)
 {
     if (status->job.options->core)
         return "core";
-    return status->attachment.injection.summary.tid ? "call" : "memory";
+    return "memory";
 }
 
 static void print_status_json(struct status *status)
@@ -406,8 +405,7 @@ static const char *unknown_text(const struct status *status)
 {
     if (status->job.options->core)
         return "unknown: not in the core file";
-    return status->attachment.request.way == WAY_CALL ? verdict_text(PROF_UNKNOWN)
-                                                      : "not known without a call (--call)";
+    return verdict_text(PROF_UNKNOWN);
 }
 
 static void print_refusal(const struct status *status)
@@ -445,25 +443,11 @@ static void print_status_text(struct status *status)
 
 /* ---- the verb ---- */
 
-static fault_code read_held(struct attachment *attachment, void *ctx, struct fault *fault)
-{
-    struct status *status = ctx;
-    struct prof_state state;
-    fault_code rc = prof_read(&attachment->injection, &attachment->instance, &state, fault);
-
-    if (rc == FAULT_NONE)
-        status->state = state;
-    return rc;
-}
-
 static void read_memory(struct status *status)
 {
     struct attachment *attachment = &status->attachment;
-    struct fact_variables variables;
 
-    facts_locate(&variables, &attachment->instance, &attachment->modules, &attachment->target,
-                 &attachment->memory);
-    facts_read(&variables, &attachment->memory, &status->state);
+    attachment_read_facts(attachment, &status->state);
     conf_read(&status->conf, &attachment->instance, &attachment->modules, &attachment->target,
               &attachment->memory);
 }
@@ -474,11 +458,10 @@ static void explain_refusal(struct status *status)
     struct attachment *attachment = &status->attachment;
     const struct subject subject = job_subject(&status->job);
     struct prof_state state;
-    struct fault ignored;
 
     message_words(&subject, &status->refusal, &status->refusal_words);
-    status->readable = readout_find(attachment, &ignored) == FAULT_NONE;
-    status->switchable = status->readable && !switching_find(attachment, true, &state);
+    status->readable = access_reads(attachment);
+    status->switchable = status->readable && !access_find_byte(attachment, true, &state);
 }
 
 /* Predicts whether an attach is possible, without one; if not, what works all the same. */
@@ -494,32 +477,6 @@ static void foresee(struct status *status)
     }
     if (status->refusal.code != FAULT_NONE)
         explain_refusal(status);
-}
-
-/* That no thread could make the call is no reason to hide what memory shows. */
-static fault_code unless_no_safe_point(struct status *status, fault_code rc,
-                                       const struct fault *fault)
-{
-    if (rc != FAULT_NO_SAFE_POINT && rc != FAULT_NO_UNWINDER)
-        return rc;
-    status->refusal = *fault;
-    explain_refusal(status);
-    return FAULT_NONE;
-}
-
-/* Reads the missing values by a call; else checks that the process still exists. */
-static fault_code complete(struct status *status, struct fault *fault)
-{
-    struct attachment *attachment = &status->attachment;
-    bool hopeless = status->refusal.code != FAULT_NONE && status->refusal_certain;
-    fault_code rc;
-
-    if (attachment->request.way != WAY_CALL || facts_complete(&status->state) || hopeless)
-        return target_check(&attachment->target, fault);
-    rc = attachment_prepare(attachment, fault);
-    if (rc == FAULT_NONE)
-        rc = attachment_hold(attachment, read_held, status, fault);
-    return unless_no_safe_point(status, rc, fault);
 }
 
 static void print_status(struct status *status)
@@ -542,30 +499,16 @@ static void read_threads(struct status *status)
 
 static fault_code perform_status(struct status *status, struct fault *fault)
 {
-    struct attachment *attachment = &status->attachment;
     fault_code rc;
 
     read_memory(status);
     foresee(status);
-    rc = complete(status, fault);
+    rc = target_check(&status->attachment.target, fault);
     if (rc != FAULT_NONE)
         return rc;
-    if (attachment->injection.summary.tid) /* an attach has succeeded */
-        status->refusal.code = FAULT_NONE;
     read_threads(status);
     print_status(status);
     return FAULT_NONE;
-}
-
-/* The status is printed in any case; unknown values because of a refusal are not a success. */
-static int exit_code(const struct status *status)
-{
-    bool wanted = !is_judged(status) && status->attachment.request.way == WAY_CALL;
-
-    if (!wanted || status->refusal.code == FAULT_NONE)
-        return EXIT_DONE;
-    message("some values are not known: a call was not possible: %s", status->refusal_words.cause);
-    return status->refusal_words.exit;
 }
 
 static int status_of_core(const struct options *options)
@@ -594,18 +537,17 @@ static int status_main(const struct options *options, pid_t pid)
     struct attach_request request;
     struct fault fault;
     fault_code rc;
-    int code;
 
     if (options->core)
         return status_of_core(options);
     job_init(&status.job, &status.attachment, options, "examine process");
     request = job_request(&status.job, pid);
+    request.way = WAY_MEMORY;
     rc = attachment_look(&status.attachment, &request, &fault);
     if (rc == FAULT_NONE)
         rc = perform_status(&status, &fault);
     thread_view_free(&status.view);
-    code = job_finish(&status.job, rc, &fault);
-    return code == EXIT_DONE ? exit_code(&status) : code;
+    return job_finish(&status.job, rc, &fault);
 }
 
 const struct verb verb_status = {
@@ -616,18 +558,13 @@ const struct verb verb_status = {
     .intro = "Shows which jemalloc a process uses, whether profiling was compiled in\n"
              "(config.prof), was enabled at start (opt.prof) and is active now (prof.active),\n"
              "the sampling period, the origin of its options, a verdict and the next step.\n"
-             "All is read from memory; values that cannot be are shown as ?. With --call\n"
-             "they are read by calls that change nothing.\n"
+             "All is read from memory; values that cannot be are shown as ?.\n"
              "If the process contains several jemallocs, all are listed; the details are of\n"
              "the one that serves malloc, or of --instance N.\n"
              "\n"
              "The line 'attach:' shows whether the other verbs can attach: the one cause that\n"
-             "forbids it, and the fix. This is determined without attaching. The exit code is\n"
-             "4 if a call was needed and is not permitted, 7 if no thread could make it; all\n"
-             "other values are still shown.\n"
+             "forbids it, and the fix. This is determined without attaching.\n"
              "\n"
              "With --core the process has ended, and its core file shows what its memory was.\n",
-    .options = {{"no-call", NULL, "the default: make no call; unknown values are shown as ?"},
-                {"call", NULL, "read values that cannot be read from memory by a call"}},
     .run = status_main,
 };

@@ -5,10 +5,9 @@
 #include "cli/output/attachment_json.h"
 #include "cli/output/thread_view.h"
 #include "cli/verbs/verbs.h"
+#include "run/access.h"
 #include "run/activating.h"
 #include "run/peers.h"
-#include "run/switching.h"
-#include "run/thread_view.h"
 
 #include <stdio.h>
 
@@ -16,11 +15,8 @@ struct change {
     const struct job *job;
     bool active; /* the new value */
     int partial; /* exit code, EXIT_DONE unless only a part was done */
-    struct prof_state former;
-    bool in_memory; /* by the byte, without a call */
-    bool on;        /* prof.active is true: activating tells which threads sample */
-    struct activation_layout layout;
-    struct activating activating;
+    struct access_switched switched;
+    struct activating activating; /* which threads sample, where the new value is true */
 };
 
 static const char *truth(bool value)
@@ -49,10 +45,10 @@ static void print_switch_json(const struct change *change)
     struct json json;
 
     attachment_json_begin(attachment, &json);
-    json_bool(&json, "old", prof_is_active(&change->former));
+    json_bool(&json, "old", prof_is_active(&change->switched.former));
     json_bool(&json, "new", change->active);
-    json_text(&json, "way", change->in_memory ? "memory" : "call");
-    if (change->on)
+    json_text(&json, "way", change->switched.in_memory ? "memory" : "call");
+    if (change->active)
         json_activation(&change->activating, &json);
     attachment_json(attachment, &json);
     json_end(&json);
@@ -80,7 +76,7 @@ static void print_activation(const struct change *change)
            thread_counts_text(activating->counts, true, activating->unknown_why, text));
     if (activation->woken)
         printf("; %zu had stopped while profiling was not active (jemalloc %s)", activation->woken,
-               message_clean(change->former.build.text, version, sizeof version));
+               message_clean(change->switched.former.build.text, version, sizeof version));
     if (activation->switched_on)
         printf("; %zu %s off (thread.prof.active)", activation->switched_on,
                activation->switched_on == 1 ? "was" : "were");
@@ -96,18 +92,18 @@ static void print_activation(const struct change *change)
 static void print_switch_text(const struct change *change)
 {
     print_process(change);
-    if (prof_is_active(&change->former) == change->active)
+    if (prof_is_active(&change->switched.former) == change->active)
         printf("prof.active: %s (unchanged)\n", truth(change->active));
     else
-        printf("prof.active: %s -> %s\n", truth(prof_is_active(&change->former)),
+        printf("prof.active: %s -> %s\n", truth(prof_is_active(&change->switched.former)),
                truth(change->active));
-    if (change->on)
+    if (change->active)
         print_activation(change);
 }
 
 static bool is_changed(const struct change *change)
 {
-    return prof_is_active(&change->former) != change->active;
+    return prof_is_active(&change->switched.former) != change->active;
 }
 
 /* "no thread was stopped"; "2 threads were stopped, each for at most 0.12 ms" */
@@ -137,37 +133,6 @@ static void print_in_memory(const struct change *change)
             message_clean(target->stat.comm, clean, sizeof clean), (int)target->pid,
             is_changed(change) ? "written in" : "read from",
             stops_text(&change->activating.activation, stops, sizeof stops));
-}
-
-static fault_code change_held(struct attachment *attachment, void *ctx, struct fault *fault)
-{
-    struct change *change = ctx;
-    fault_code rc = prof_switch(&attachment->injection, &attachment->instance, change->active,
-                                &change->former, fault);
-
-    if (rc == FAULT_NONE && change->active && activation_possible(change->former.build.text))
-        rc =
-            activation_learn(&attachment->injection, &attachment->instance, &change->layout, fault);
-    return rc;
-}
-
-/* After prof.active has become true. */
-static fault_code activate_threads(struct change *change, struct fault *fault)
-{
-    const struct options *options = change->job->options;
-    const struct activating_request request = {
-        .state = &change->former,
-        .layout = change->layout,
-        .repairs = options->repair,
-        .no_stops = options->no_call && !options->repair,
-        .no_calls = options->no_call,
-        .may_reset = options->allow_reset,
-    };
-
-    change->on = change->active;
-    if (!change->on)
-        return FAULT_NONE;
-    return activating_run(change->job->attachment, &request, &change->activating, fault);
 }
 
 static const char *missed_cause(const struct change *change, const struct fault *fault, char *out,
@@ -231,7 +196,7 @@ static int tell_missed(const struct change *change)
 {
     const struct activating *activating = &change->activating;
 
-    if (!change->on)
+    if (!change->active)
         return EXIT_DONE;
     name_missed_threads(change);
     print_remedies(change);
@@ -278,86 +243,25 @@ static void print_change(const struct change *change)
     print_other_run(change);
 }
 
-static fault_code switch_by_call(struct change *change, struct fault *fault)
-{
-    const struct job *job = change->job;
-    fault_code rc;
-
-    rc = attachment_hold(job->attachment, change_held, change, fault);
-    if (rc != FAULT_NONE)
-        return rc;
-    rc = activate_threads(change, fault);
-    print_change(change);
-    if (rc == FAULT_NONE)
-        change->partial = tell_missed(change);
-    return rc;
-}
-
-static fault_code switch_in_memory(struct change *change, struct fault *fault)
-{
-    const struct job *job = change->job;
-    fault_code rc;
-
-    rc = switching_write(job->attachment, change->active, &change->former, fault);
-    if (rc != FAULT_NONE)
-        return rc;
-    change->in_memory = true;
-    rc = activate_threads(change, fault);
-    print_change(change);
-    print_in_memory(change);
-    if (rc == FAULT_NONE)
-        change->partial = tell_missed(change);
-    else if (!fault_is_gone(rc))
-        tell_unvisited(change, fault);
-    return fault_is_gone(rc) ? rc : FAULT_NONE;
-}
-
-/* Where opt.prof is false, no call can switch profiling on either. */
-static fault_code refuse_switch(struct change *change, const char *why, struct fault *fault)
-{
-    struct build *build = &change->former.build;
-
-    if (build->opt_prof == FACT_NO && build->config_prof == FACT_UNKNOWN) {
-        build->config_prof = FACT_YES; /* as reader_open does */
-        return build_can_profile(build, fault);
-    }
-    return switching_refuse(change->job->attachment, why, fault);
-}
-
-/* A call, because the byte is not certain. */
-static fault_code switch_otherwise(struct change *change, const char *why, struct fault *fault)
-{
-    struct attachment *attachment = change->job->attachment;
-    fault_code rc;
-
-    if (attachment->request.way == WAY_MEMORY)
-        return refuse_switch(change, why, fault);
-    if (change->job->options->verbose)
-        message("a call is needed: %s", why);
-    rc = attachment_prepare(attachment, fault);
-    return rc == FAULT_NONE ? switch_by_call(change, fault) : rc;
-}
-
-static bool may_visit(const struct change *change)
-{
-    return !change->job->options->no_call || change->job->options->repair;
-}
-
 static fault_code perform_switch(struct change *change, struct fault *fault)
 {
     struct attachment *attachment = change->job->attachment;
-    const char *why;
-    fault_code rc;
+    fault_code rc = access_switch(attachment, change->active, &change->switched, fault);
 
-    if (attachment->request.way == WAY_CALL)
-        return switch_by_call(change, fault);
-    why = switching_find(attachment, change->active, &change->former);
-    if (why && !(attachment->byte.visits && activating_is_seen(attachment, may_visit(change))))
-        return switch_otherwise(change, why, fault);
-    rc = switch_in_memory(change, fault);
-    if (rc != FAULT_UNWRITABLE || attachment->request.way == WAY_MEMORY)
+    if (rc != FAULT_NONE)
         return rc;
-    return switch_otherwise(change, "its memory cannot be written", fault);
+    if (change->active)
+        rc = activating_run(attachment, &change->switched.former, &change->activating, fault);
+    print_change(change);
+    if (change->switched.in_memory)
+        print_in_memory(change);
+    if (rc == FAULT_NONE)
+        change->partial = tell_missed(change);
+    else if (change->switched.in_memory && !fault_is_gone(rc)) {
+        tell_unvisited(change, fault);
+        rc = FAULT_NONE;
+    }
+    return rc;
 }
 
 static int switch_to(const struct options *options, pid_t pid, bool active)
@@ -373,10 +277,7 @@ static int switch_to(const struct options *options, pid_t pid, bool active)
     job_init(&job, &attachment, options,
              active ? "switch profiling on in process" : "switch profiling off in process");
     request = job_request(&job, pid);
-    if (request.way == WAY_CALL)
-        rc = attachment_open(&attachment, &request, &fault);
-    else
-        rc = attachment_find(&attachment, &request, &fault);
+    rc = attachment_find(&attachment, &request, &fault);
     if (rc == FAULT_NONE)
         rc = perform_switch(&change, &fault);
     int code = job_finish(&job, rc, &fault);
@@ -397,7 +298,7 @@ const struct verb verb_on = {
     .name = "on",
     .summary = "start sampling allocations (prof.active)",
     .synopses = {"[options] PID..."},
-    .takes = TAKES_REPAIR | TAKES_ALLOW_RESET | TAKES_HOOKS | TAKES_WAY,
+    .takes = TAKES_REPAIR | TAKES_ALLOW_RESET | TAKES_HOOKS | TAKES_WAY | TAKES_CALL,
     .intro = "Sets prof.active to true, reads it back, and prints the old and the new value.\n"
              "Repeating it is harmless. Allocations made from now on are sampled; existing\n"
              "ones are not seen. The process must have been started with prof:true.\n"
@@ -425,7 +326,7 @@ const struct verb verb_off = {
     .name = "off",
     .summary = "stop sampling allocations",
     .synopses = {"[options] PID..."},
-    .takes = TAKES_WAY,
+    .takes = TAKES_WAY | TAKES_CALL,
     .intro = "Sets prof.active to false, reads it back, and prints the old and the new value:\n"
              "like on, in the memory of the process or by a call. Samples taken so far stay in\n"
              "the profile.\n",

@@ -46,33 +46,32 @@ struct top {
 static const struct {
     const char *name, *why, *next;
 } states[] = {
-    [SNAPSHOT_PROFILED] = {"active", "", ""},
-    [SNAPSHOT_ABSENT] = {"absent",
-                         "this jemalloc was built without profiling (config.prof is false)",
-                         "start it with a jemalloc built with --enable-prof"},
-    [SNAPSHOT_DISABLED] = {"disabled", "profiling was not enabled at start (opt.prof is false)",
-                           "start it with %V=prof:true,prof_active:false in its environment; no "
-                           "jemalloc can enable profiling later"},
-    [SNAPSHOT_INACTIVE] = {"inactive", "profiling is not active (prof.active is false)",
-                           "jeattach on %P"},
-    [SNAPSHOT_HOOKED] =
+    [TOP_PROFILED] = {"active", "", ""},
+    [TOP_ABSENT] = {"absent", "this jemalloc was built without profiling (config.prof is false)",
+                    "start it with a jemalloc built with --enable-prof"},
+    [TOP_DISABLED] = {"disabled", "profiling was not enabled at start (opt.prof is false)",
+                      "start it with %V=prof:true,prof_active:false in its environment; no "
+                      "jemalloc can enable profiling later"},
+    [TOP_INACTIVE] = {"inactive", "profiling is not active (prof.active is false)",
+                      "jeattach on %P"},
+    [TOP_HOOKED] =
         {"hooked",
          "the application has a hook for finished dumps "
          "(experimental.hooks.prof_dump), which would look for the file",
          "jeattach dump --force-hooks %P, if that hook takes no lock of the application"},
-    [SNAPSHOT_EXTENT_HOOKS] = {"extent_hooks",
-                               "the application has extent hooks, which would run in the call and "
-                               "might wait for a lock that the stopped thread holds",
-                               "jeattach top --force-hooks %P, if they take no such lock"},
-    [SNAPSHOT_TOO_LARGE] = {"too_large",
-                            "its profile has more than 256 MiB: each refresh would take seconds",
-                            "jeattach dump -o FILE %P"},
+    [TOP_EXTENT_HOOKS] = {"extent_hooks",
+                          "the application has extent hooks, which would run in the call and "
+                          "might wait for a lock that the stopped thread holds",
+                          "jeattach top --force-hooks %P, if they take no such lock"},
+    [TOP_TOO_LARGE] = {"too_large",
+                       "its profile has more than 256 MiB: each refresh would take seconds",
+                       "jeattach dump -o FILE %P"},
 };
 
 static void explain(struct top *top)
 {
     const struct subject subject = job_subject(&top->job);
-    enum snapshot_profile state = top->refresh.snapshot.profile;
+    enum top_profile state = top->refresh.profile;
 
     top->page.why = states[state].why;
     top->page.next = message_expand(&subject, states[state].next, top->next, sizeof top->next);
@@ -144,7 +143,7 @@ static bool write_block(struct top *top, FILE *out)
     const struct top_size size = size_of(top);
     const struct top_json json = {.page = &top->page,
                                   .attachment = &top->refresh.attachment,
-                                  .profiling = states[top->refresh.snapshot.profile].name,
+                                  .profiling = states[top->refresh.profile].name,
                                   .rows = size.rows};
 
     if (top->options->json)
@@ -305,19 +304,19 @@ static bool ends_top(fault_code rc)
 
 static fault_code press_p(struct top *top, struct fault *fault)
 {
-    const enum snapshot_profile state = top->refresh.snapshot.profile;
+    const enum top_profile state = top->refresh.profile;
     const struct subject subject = job_subject(&top->job);
     struct toggle toggle = {0};
     char cause[512];
     fault_code rc;
 
     top->toggles = false;
-    if (state == SNAPSHOT_ABSENT || state == SNAPSHOT_DISABLED) {
+    if (state == TOP_ABSENT || state == TOP_DISABLED) {
         snprintf(top->status, sizeof top->status, "profiling cannot be switched on: %s",
                  states[state].why);
         return FAULT_NONE;
     }
-    rc = toggle_prof(&top->refresh.attachment, state != SNAPSHOT_INACTIVE, &toggle, fault);
+    rc = toggle_prof(&top->refresh.attachment, state != TOP_INACTIVE, &toggle, fault);
     if (toggle.known && !top->pressed)
         top->former = toggle.former;
     if (toggle.known) {
@@ -468,7 +467,6 @@ static struct top_request request_of(const struct top *top)
 
     return (struct top_request){.samples = &top->presentation.samples,
                                 .interval_ns = options->interval_ns,
-                                .percent = options->share,
                                 .no_inlines = options->report.no_inlines,
                                 .debuginfod = options->report.debuginfod};
 }
@@ -489,6 +487,8 @@ static int top_main(const struct options *options, pid_t pid)
     screen_init(&top.screen);
     job_init(&top.job, &top.refresh.attachment, options, "show the memory of process");
     attach = job_request(&top.job, pid);
+    if (attach.way == WAY_CALL)
+        attach.way = WAY_DEFAULT; /* --thread: the one that a call may stop */
     rc = top_refresh_open(&top.refresh, &attach, &fault);
     request = request_of(&top);
     top_refresh_init(&top.refresh, &request);
@@ -515,9 +515,9 @@ const struct verb verb_top = {
              "and the allocation sites that hold the most or grow the fastest. A site is the\n"
              "innermost four calls of a stack; its size is estimated from jemalloc's samples,\n"
              "and a growth marked ~ is within the error of the estimate, one marked = has\n"
-             "stopped. Refreshes read the memory of the process and stop nothing. With --call,\n"
-             "or if the profile cannot be read, each one stops one thread once; if that would\n"
-             "exceed 1 % of the time (--share), the interval grows, which is shown too.\n"
+             "stopped. Refreshes read the memory of the process and stop nothing. Where that does\n"
+             "not show the profile or the counts, a thread is stopped for calls; if that would\n"
+             "exceed 1 % of the time, the interval grows, which is shown too.\n"
              "\n"
              "Without profiling, only the counts are shown, and what to do about it.\n",
     .notes = "On a terminal, q and Ctrl-C end it, r refreshes at once, s sorts by the other\n"

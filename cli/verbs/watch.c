@@ -188,7 +188,7 @@ const struct verb verb_watch = {
     .name = "watch",
     .summary = "write a profile at a size, near a memory limit, or under pressure",
     .synopses = {"[options] PID --when RULE... -o DIR", "[options] -n NAME --when RULE... -o DIR"},
-    .takes = TAKES_OUTPUT | TAKES_RULES | TAKES_ONE | TAKES_HOOKS | TAKES_WAY,
+    .takes = TAKES_OUTPUT | TAKES_RULES | TAKES_ONE | TAKES_HOOKS | TAKES_WAY | TAKES_CALL,
     .intro = "Waits until a rule holds, then reads a profile out of the memory of the process,\n"
              "or, where that is not possible, makes a call for it, and writes a file in DIR:\n"
              "NAME-PID-TIME-RSS.watch.heap, written completely or not at all. Prints its path\n"

@@ -366,7 +366,7 @@ static fault_code read_sites(struct explain *explain, struct fault *fault)
     fault_code rc;
 
     sink_init(&text, TEXT_LIMIT);
-    rc = readout_take(explain->attachment, &text, fault);
+    rc = access_read(explain->attachment, &text, fault);
     if (rc == FAULT_NONE)
         rc = parse_sites(explain, &text, fault);
     sink_free(&text);

@@ -11,12 +11,12 @@
 #include "jemalloc/facts.h"
 #include "profile/name_cache.h"
 #include "profile/sites.h"
+#include "run/access.h"
 #include "run/account.h"
 #include "run/core_file.h"
 #include "run/explain/explain_next.h"
 #include "run/explain/heap_kind.h"
 #include "run/leak/parts.h"
-#include "run/readout.h"
 
 enum parts_state {
     PARTS_READ,

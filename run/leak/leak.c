@@ -1,7 +1,8 @@
 #include "run/leak/leak.h"
-#include "jemalloc/reset.h"
 #include "profile/heap.h"
 #include "profile/judged.h"
+#include "run/access.h"
+#include "run/account.h"
 #include "run/faults.h"
 #include "run/interrupt.h"
 #include "run/thread_view.h"
@@ -39,81 +40,23 @@ void leak_free(struct leak *leak)
  */
 enum { STARTED_MOST = 2, MOMENT_NS = 500000000 };
 
-/* ---- what readout_act runs ---- */
+/* ---- the ends ---- */
 
+/* What jemalloc counts by a call: where memory shows no profile, it seldom shows the objects. */
 static fault_code read_counts(struct attachment *attachment, struct leak_end *end,
                               struct fault *fault)
 {
-    struct build build;
+    struct account account;
     fault_code rc;
 
-    end->rss = target_rss(&attachment->target);
-    end->at_ns = clock_now();
-    if (attachment->switches) /* without a hold */
+    if (access_reads(attachment))
         return FAULT_NONE;
-    rc = stats_read(&attachment->injection, &attachment->instance, &build, &end->gauges, fault);
-    end->counted = rc == FAULT_NONE;
+    rc = account_read(&account, attachment, fault);
+    if (rc == FAULT_NONE) {
+        end->gauges = account.counted.gauges;
+        end->counted = counted_has(&account.counted, CTL_ALLOCATED);
+    }
     return rc == FAULT_STATS_ABSENT ? FAULT_NONE : rc;
-}
-
-/* In the stop of the first profile, so that nothing is sampled between the two. */
-static fault_code first_held(struct attachment *attachment, void *ctx, struct fault *fault)
-{
-    struct leak *leak = ctx;
-    fault_code rc = FAULT_NONE;
-
-    if (leak->dropped.known)
-        rc = reset_run(&attachment->injection, &attachment->instance, &attachment->hooks, fault);
-    if (rc == FAULT_NONE)
-        rc = sampling_begin(attachment, &leak->sampling, fault);
-    return rc == FAULT_NONE ? read_counts(attachment, &leak->before, fault) : rc;
-}
-
-static fault_code second_held(struct attachment *attachment, void *ctx, struct fault *fault)
-{
-    struct leak *leak = ctx;
-
-    return read_counts(attachment, &leak->after, fault);
-}
-
-/* ---- prof.reset ---- */
-
-static void count_dropped(struct leak_dropped *dropped, const struct heap_profile *profile)
-{
-    double bytes = 0;
-
-    for (size_t i = 0; i < profile->line_count; i++)
-        bytes +=
-            heap_estimate(profile, profile->lines[i].counts.objects, profile->lines[i].counts.bytes)
-                .bytes;
-    *dropped = (struct leak_dropped){
-        .known = true, .bytes = (uint64_t)bytes, .stacks = profile->line_count};
-}
-
-/* Takes the profile that it will drop; from now on prof.active is switched by calls. */
-static fault_code prepare_reset(struct leak *leak, struct attachment *attachment,
-                                struct fault *fault)
-{
-    struct leak_dropped *dropped = &leak->dropped;
-    struct heap_profile profile = {0};
-    struct capture former;
-    fault_code rc;
-
-    capture_init(&former);
-    rc = capture_take(attachment, &former, NULL, fault);
-    if (rc == FAULT_NONE)
-        rc = heap_parse(&profile, (const char *)former.text.bytes, former.text.len, fault);
-    count_dropped(dropped, &profile);
-    heap_free(&profile);
-    capture_free(&former);
-    if (rc == FAULT_NONE && !attachment->planned)
-        rc = attachment_prepare(attachment, fault);
-    if (rc == FAULT_NONE)
-        attachment_note(attachment, &(struct run_note){.kind = NOTE_RESET,
-                                                       .count = dropped->stacks,
-                                                       .total = dropped->bytes});
-    attachment_rest(attachment);
-    return rc == FAULT_NONE ? attachment_renew(attachment, interrupt_flag(), fault) : rc;
 }
 
 /* ---- the time between ---- */
@@ -220,10 +163,15 @@ static fault_code finish_faults(struct leak *leak, struct attachment *attachment
 
 static fault_code take_first(struct leak *leak, struct attachment *attachment, struct fault *fault)
 {
-    const struct capture_steps steps = {.first = first_held, .ctx = leak};
-    fault_code rc = capture_take(attachment, &leak->before.capture, &steps, fault);
+    struct leak_end *before = &leak->before;
+    fault_code rc = sampling_begin(attachment, &leak->sampling, fault);
 
-    rc = sampling_begun(attachment, &leak->sampling, rc, fault);
+    before->rss = target_rss(&attachment->target);
+    if (rc == FAULT_NONE)
+        rc = read_counts(attachment, before, fault);
+    if (rc == FAULT_NONE)
+        rc = access_profile(attachment, &before->capture, NULL, fault);
+    before->at_ns = before->capture.at_ns;
     leak->profiled = rc == FAULT_NONE;
     leak->began = leak->sampling.began;
     return rc;
@@ -256,10 +204,10 @@ static fault_code watch_sampling(struct leak *leak, struct attachment *attachmen
         .by_thread = leak->request.by_thread,
         .no_points = leak->request.settle_ns}; /* only the last one would lack what is freed soon */
 
-    leak->looks.was_on = prof_is_active(&leak->sampling.former) && !leak->dropped.known;
+    leak->looks.was_on = prof_is_active(&leak->sampling.former);
     leak->silent = may_be_silent(leak, attachment);
     begin_faults(leak, attachment);
-    if (!request.no_points || attachment->reads) /* no call for what shows nothing */
+    if (access_reads(attachment))
         between_plan(&leak->between, attachment, &request);
     return watch_all(leak, attachment, RUN_RECORDING, fault);
 }
@@ -269,7 +217,7 @@ static fault_code wait_without_sampling(struct leak *leak, struct attachment *at
                                         struct fault *fault)
 {
     struct sampling *sampling = &leak->sampling;
-    fault_code rc = sampling_hold(attachment, sampling, NULL, sampling_stop, sampling, fault);
+    fault_code rc = sampling_stop(attachment, sampling, fault);
 
     if (rc == FAULT_NONE && sampling->left_on)
         attachment_note(attachment, &(struct run_note){.kind = NOTE_NOT_SETTLED});
@@ -283,12 +231,18 @@ static fault_code wait_without_sampling(struct leak *leak, struct attachment *at
 static fault_code take_second(struct leak *leak, struct attachment *attachment, struct fault *fault)
 {
     const uint64_t timeout = attachment->request.timeout_ns;
+    struct fault ignored;
     fault_code rc;
 
     last_profile_make_room(&leak->between.last, attachment);
     attachment->request.timeout_ns = time_left(leak, timeout);
-    rc = sampling_finish(attachment, &leak->sampling, &leak->after.capture, second_held, leak,
-                         fault);
+    leak->after.rss = target_rss(&attachment->target);
+    rc = sampling_finish(attachment, &leak->sampling, &leak->after.capture, fault);
+    leak->after.at_ns = leak->after.capture.at_ns;
+    if (rc == FAULT_NONE && attachment->unreadable &&
+        attachment_renew(attachment, interrupt_again_flag(), &ignored) == FAULT_NONE)
+        (void)read_counts(attachment, &leak->after, &ignored);
+    attachment_rest(attachment);
     attachment->request.timeout_ns = timeout;
     if (rc == FAULT_NONE && !leak->sampling.owed)
         interrupt_patience(leak->request.impatient ? 0 : 2, NULL);
@@ -316,11 +270,9 @@ fault_code leak_run(struct leak *leak, struct attachment *attachment, struct fau
     fault_code rc;
 
     looks_open(&leak->looks, attachment, true);
-    rc = leak->request.reset ? prepare_reset(leak, attachment, fault) : FAULT_NONE;
-    if (rc == FAULT_NONE) /* what is allocated from the start of the sampling on is after it */
-        looks_begin(&leak->looks, attachment, clock_now() + leak->request.duration_ns);
-    if (rc == FAULT_NONE)
-        rc = take_first(leak, attachment, fault);
+    /* what is allocated from the start of the sampling on is after it */
+    looks_begin(&leak->looks, attachment, clock_now() + leak->request.duration_ns);
+    rc = take_first(leak, attachment, fault);
     if (rc == FAULT_NONE)
         rc = watch_sampling(leak, attachment, fault);
     if (rc == FAULT_NONE)

@@ -14,7 +14,6 @@
 struct leak_request {
     uint64_t duration_ns;
     uint64_t settle_ns; /* without sampling, before the second profile; 0: none */
-    bool reset;         /* calls prof.reset first, so that the first profile is empty */
     bool by_thread;     /* the points between keep the counts of threads */
     bool impatient;     /* once prof.active is restored, a signal ends the process at once */
     bool no_faults;     /* page faults are not sampled */
@@ -23,7 +22,7 @@ struct leak_request {
     uint64_t period;    /* one sample every N page faults; 0: adapts to the rate */
 };
 
-/* A profile, and what jemalloc counted in the same stop, if there was one. */
+/* A profile, and what jemalloc counted close to it, where only a call tells. */
 struct leak_end {
     struct capture capture;
     struct stats_gauges gauges;
@@ -34,17 +33,10 @@ struct leak_end {
     uint64_t at_ns;  /* CLOCK_MONOTONIC */
 };
 
-/* What prof.reset has dropped, as estimated from the samples. */
-struct leak_dropped {
-    bool known; /* it was called */
-    uint64_t bytes, stacks;
-};
-
 struct leak {
     struct leak_request request;
     bool profiled; /* before and after have profiles */
     struct sampling sampling;
-    struct leak_dropped dropped;
     struct leak_end before, after;
     struct between between; /* while it sampled */
     bool silent;            /* threads may allocate without being sampled */

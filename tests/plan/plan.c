@@ -11,7 +11,7 @@
 
 static void print_plan(const struct attachment *attachment)
 {
-    const struct plan *plan = &attachment->plan;
+    const struct plan *plan = &attachment->caller.plan;
 
     printf("mallctl at %#llx\n", (unsigned long long)attachment->instance.mallctl);
     printf("system call at %#llx, sigreturn at %#llx\n",
@@ -28,8 +28,10 @@ int main(int argc, char **argv)
     const struct attach_request request = {.pid = argc == 2 ? (pid_t)atoi(argv[1]) : 0,
                                            .timeout_ns = 30000000000};
     struct fault fault;
-    fault_code rc = attachment_open(&attachment, &request, &fault);
+    fault_code rc = attachment_find(&attachment, &request, &fault);
 
+    if (rc == FAULT_NONE)
+        rc = caller_prepare(&attachment, &fault);
     if (rc == FAULT_NONE)
         print_plan(&attachment);
     else

@@ -111,15 +111,14 @@ static fault_code sample(struct recording *recording)
     struct attachment *attachment = &recording->attachment;
     struct sampling *sampling = &recording->sampling;
     struct fault *fault = &recording->fault;
-    fault_code rc = attachment_hold(attachment, sampling_begin, sampling, fault);
+    fault_code rc = sampling_begin(attachment, sampling, fault);
 
-    rc = sampling_begun(attachment, sampling, rc, fault);
     if (rc != FAULT_NONE)
         return rc;
     CHECK(sampling->owed && grower_order(recording->grower, "grow 1048576\n"));
     CHECK(sampling_wait(attachment, sampling, RUN_RECORDING, clock_now() + SECOND / 10, NULL) ==
           PAUSE_OVER);
-    return sampling_finish(attachment, sampling, &recording->capture, NULL, NULL, fault);
+    return sampling_finish(attachment, sampling, &recording->capture, fault);
 }
 
 static fault_code write_json(struct recording *recording)
@@ -145,8 +144,8 @@ static fault_code record(struct recording *recording, const struct target_pin *p
                          const struct run_events *events)
 {
     const struct attach_request request = {
-        .pid = pin->pid, .pin = pin, .timeout_ns = 20 * SECOND, .events = events};
-    fault_code rc = attachment_open(&recording->attachment, &request, &recording->fault);
+        .pid = pin->pid, .pin = pin, .timeout_ns = 20 * SECOND, .way = WAY_CALL, .events = events};
+    fault_code rc = attachment_find(&recording->attachment, &request, &recording->fault);
     struct fault own;
 
     capture_init(&recording->capture);
@@ -210,7 +209,7 @@ static int test_recording(const struct grower *grower)
         } else if (CHECK(rc == FAULT_NONE)) {
             CHECK(heard.notes[NOTE_SWITCHED_ON] == 1 && heard.notes[NOTE_SWITCHED_BY_ANOTHER] == 0);
             CHECK(heard.progress > 0 && heard.recording && heard.over);
-            CHECK(recording.attachment.holds == 2 && !recording.sampling.owed);
+            CHECK(recording.attachment.caller.holds == 5 && !recording.sampling.owed);
             CHECK(file_has(recording.path, "largest_stacks"));
         }
     }

@@ -119,8 +119,6 @@ static struct top_model make_model(const struct sites *sites)
                               .interval = 2 * SECOND,
                               .held = 410000,
                               .longest = 1200000,
-                              .percent = 1,
-                              .share = 0.0002,
                               .refreshes = 2};
 
     add_gauges(&model, 200 * MIB, 150 * MIB, true);

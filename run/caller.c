@@ -1,0 +1,174 @@
+#include "run/caller.h"
+#include "attach/permit.h"
+#include "inject/selfcheck.h"
+#include "jemalloc/code.h"
+#include "jemalloc/ctl.h"
+#include "run/apart.h"
+#include "run/attachment.h"
+#include "run/faults.h"
+#include "run/need.h"
+
+#include <errno.h>
+#include <string.h>
+
+enum { END_LOOKS = 1000, END_LOOK_NS = 1000000 };
+
+/* Fails early if the attach is certain to be refused; else the kernel decides. */
+static fault_code refuse_early(struct attachment *attachment, struct fault *fault)
+{
+    struct fault seen = {0};
+    bool certain;
+
+    permit_forecast(&attachment->target, attachment->request.thread, &certain, &seen);
+    if (seen.code == FAULT_NONE || !certain)
+        return FAULT_NONE;
+    if (seen.code == FAULT_TRACED && !attachment->target.status.tracer)
+        return FAULT_NONE; /* it came after the process was read, and may leave as soon */
+    *fault = seen;
+    return seen.code;
+}
+
+static fault_code make_plan(struct attachment *attachment, struct fault *fault)
+{
+    struct plan *plan = &attachment->caller.plan;
+    fault_code rc =
+        plan_make(plan, &attachment->modules, &attachment->target, &attachment->memory, fault);
+
+    if (rc == FAULT_NONE)
+        rc = code_forbid(&attachment->instance, plan, &attachment->target, &attachment->memory,
+                         fault);
+    for (size_t i = 0; i < attachment->instances.count && rc == FAULT_NONE; i++)
+        if (i != attachment->instances.chosen)
+            rc = code_forbid(&attachment->instances.list[i], plan, &attachment->target,
+                             &attachment->memory, fault);
+    plan_seal(plan);
+    attachment->caller.planned = rc == FAULT_NONE;
+    return attachment_unless_refused(attachment, rc, fault);
+}
+
+fault_code caller_prepare(struct attachment *attachment, struct fault *fault)
+{
+    fault_code rc = refuse_early(attachment, fault);
+
+    if (rc == FAULT_NONE && !attachment->caller.planned)
+        rc = make_plan(attachment, fault);
+    return attachment_explain(attachment, rc, fault);
+}
+
+void caller_forget(struct caller *caller)
+{
+    plan_free(&caller->plan);
+    memset(&caller->plan, 0, sizeof caller->plan);
+    memset(&caller->stops, 0, sizeof caller->stops);
+    caller->planned = false;
+}
+
+struct injection_env caller_env(struct attachment *attachment)
+{
+    return (struct injection_env){
+        .target = &attachment->target,
+        .memory = &attachment->memory,
+        .modules = &attachment->modules,
+        .plan = &attachment->caller.plan,
+        .gate = &attachment->gate,
+        .deadline = &attachment->deadline,
+        .only_thread = attachment->request.thread,
+        .named = attachment->request.thread != 0,
+        .search_ns = attachment->request.search_ns,
+        .sleeps = attachment->caller.sleeps,
+        .stops = &attachment->caller.stops,
+    };
+}
+
+static fault_code begin_hold(struct attachment *attachment, struct fault *fault)
+{
+    const struct injection_env env = caller_env(attachment);
+    fault_code rc = FAULT_NONE;
+
+    if (!attachment->caller.frame_checked)
+        rc = selfcheck_run(&attachment->proc, fault);
+    attachment->caller.frame_checked = rc == FAULT_NONE;
+    if (rc == FAULT_NONE)
+        rc = target_check(&attachment->target, fault);
+    if (rc == FAULT_NONE && deadline_interrupted(&attachment->deadline))
+        rc = fault_set(fault, FAULT_INTERRUPTED, EINTR, "hold", "%d", attachment->target.pid);
+    if (rc == FAULT_NONE)
+        rc = hooks_judge_interposed(&env, &attachment->caller.hooks, fault);
+    if (rc == FAULT_NONE)
+        rc = need_check(attachment, fault);
+    if (rc == FAULT_NONE)
+        rc = injection_begin(&attachment->caller.injection, &env, fault);
+    return attachment_explain(attachment, rc, fault);
+}
+
+static void count_hold(struct caller *caller)
+{
+    const struct injection_summary *summary = &caller->injection.summary;
+
+    caller->last = *summary;
+    caller->holds++;
+    caller->calls += summary->calls;
+    caller->held_ns += summary->held_ns;
+    if (summary->held_ns > caller->longest_ns)
+        caller->longest_ns = summary->held_ns;
+}
+
+struct hold {
+    struct attachment *attachment;
+    held_action action;
+    void *ctx;
+    struct fault *fault;
+    fault_code code;
+};
+
+static void hold_apart(void *ctx)
+{
+    struct hold *hold = ctx;
+    struct attachment *attachment = hold->attachment;
+    struct fault *fault = hold->fault;
+    fault_code rc, ended;
+
+    stall_guard_follow(&attachment->stall_guard);
+    rc = hold->code = begin_hold(attachment, fault);
+    if (rc != FAULT_NONE)
+        return;
+    rc = ctl_confirm(&attachment->caller.injection, &attachment->instance, fault);
+    if (rc == FAULT_NONE)
+        rc = hold->action(attachment, hold->ctx, fault);
+    ended = injection_end(&attachment->caller.injection, rc == FAULT_NONE ? fault : NULL);
+    count_hold(&attachment->caller);
+    hold->code = attachment_explain(attachment, rc == FAULT_NONE ? ended : rc, fault);
+}
+
+/*
+ * A thread that is gone for ptrace(2) ends for certain. Between taking SIGKILL and ending it
+ * looks as if it lived.
+ */
+static void look_at_end(struct attachment *attachment, fault_code code)
+{
+    const struct timespec pause = {0, END_LOOK_NS};
+    const pid_t tid = attachment->caller.injection.summary.tid;
+
+    for (unsigned looks = 0; looks < END_LOOKS; looks++) {
+        attachment->caller.end = target_look_end(&attachment->target, tid);
+        if (attachment->caller.end != TARGET_LIVES || code == FAULT_EXECED || !fault_is_gone(code))
+            return;
+        nanosleep(&pause, NULL);
+    }
+}
+
+fault_code caller_hold(struct attachment *attachment, held_action action, void *ctx,
+                       struct fault *fault)
+{
+    struct hold hold = {attachment, action, ctx, fault, FAULT_NONE};
+
+    if (attachment->request.way == WAY_MEMORY)
+        return fault_set(fault, FAULT_CALL_FORBIDDEN, 0, "hold", "%d", (int)attachment->target.pid);
+    if (caller_prepare(attachment, fault) != FAULT_NONE)
+        return fault->code;
+    apart_run(hold_apart, &hold);
+    if (attachment->caller.injection.summary.tid)
+        look_at_end(attachment, hold.code);
+    stall_guard_follow(&attachment->stall_guard);
+    return hold.code;
+}
