@@ -350,13 +350,3 @@ void facts_read(const struct fact_variables *variables, struct memory *memory,
         state->prof_active = FACT_NO;
     read_sampling(variables, memory, state);
 }
-
-bool facts_complete(const struct prof_state *state)
-{
-    const struct build *build = &state->build;
-
-    if (!build->text[0] || !build->config_prof || !build->opt_prof)
-        return false;
-    return build->opt_prof == FACT_NO || (state->prof_active && state->thread_active_init &&
-                                          state->lg_sample_known && state->prefix_known);
-}

@@ -43,9 +43,6 @@ void facts_locate(struct fact_variables *variables, const struct instance *insta
 void facts_read(const struct fact_variables *variables, struct memory *memory,
                 struct prof_state *state);
 
-/* True if nothing that matters to an operator is unknown. */
-bool facts_complete(const struct prof_state *state);
-
 /*
  * Finds jemalloc's version string, "5.3.0-0-g54eaed1d...", in len bytes of
  * constants. Returns 1 if it was found, 0 if not, -1 if there are two that differ

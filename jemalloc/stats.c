@@ -17,12 +17,12 @@ enum {
     OP_RESIDENT,
     OP_MAPPED,
     OP_RETAINED, /* from here on: not in every version */
-    OP_PINNED
+    OP_PINNED,
+    GAUGE_OPS
 };
-_Static_assert(OP_PINNED + 1 == STATS_GAUGE_OPS, "one operation a gauge, and the epoch");
 
 /* The reads return what the write of epoch before them has collected (ctl.c, ctl_refresh). */
-static const struct ctl_op gauge_ops[STATS_GAUGE_OPS] = {
+static const struct ctl_op gauge_ops[GAUGE_OPS] = {
     [OP_EPOCH] = {.name = "epoch", .type = CTL_SIZE, .writes = true, .new_value = 1},
     [OP_ALLOCATED] = {.name = "stats.allocated", .type = CTL_SIZE},
     [OP_ACTIVE] = {.name = "stats.active", .type = CTL_SIZE},
@@ -33,13 +33,8 @@ static const struct ctl_op gauge_ops[STATS_GAUGE_OPS] = {
     [OP_PINNED] = {.name = "stats.pinned", .type = CTL_SIZE},
 };
 
-void stats_gauge_ops(struct ctl_op ops[STATS_GAUGE_OPS])
-{
-    memcpy(ops, gauge_ops, sizeof gauge_ops);
-}
-
-fault_code stats_take_gauges(struct stats_gauges *gauges, const struct ctl_op ops[STATS_GAUGE_OPS],
-                             struct fault *fault)
+static fault_code take_gauges(struct stats_gauges *gauges, const struct ctl_op ops[GAUGE_OPS],
+                              struct fault *fault)
 {
     for (size_t i = OP_EPOCH; i < OP_RETAINED; i++)
         if (ops[i].rc != 0)
@@ -60,13 +55,13 @@ fault_code stats_read(struct injection *injection, const struct instance *instan
                       struct build *build, struct stats_gauges *gauges, struct fault *fault)
 {
     enum { VERSION, CONFIG_STATS, GAUGES };
-    struct ctl_op ops[GAUGES + STATS_GAUGE_OPS] = {
+    struct ctl_op ops[GAUGES + GAUGE_OPS] = {
         [VERSION] = {.name = "version", .type = CTL_STRING},
         [CONFIG_STATS] = {.name = "config.stats", .type = CTL_BOOL},
     };
     fault_code rc;
 
-    stats_gauge_ops(ops + GAUGES);
+    memcpy(ops + GAUGES, gauge_ops, sizeof gauge_ops);
     memset(gauges, 0, sizeof *gauges);
     memset(build, 0, sizeof *build);
     rc = ctl_run(injection, instance, ops, ARRAY_LEN(ops), NULL, fault);
@@ -76,7 +71,7 @@ fault_code stats_read(struct injection *injection, const struct instance *instan
         rc = fault_set(fault, FAULT_STATS_ABSENT, 0, "read config.stats", "jemalloc %s",
                        build->text[0] ? build->text : "of unknown version");
     if (rc == FAULT_NONE)
-        rc = stats_take_gauges(gauges, ops + GAUGES, fault);
+        rc = take_gauges(gauges, ops + GAUGES, fault);
     ctl_free(ops, ARRAY_LEN(ops));
     return rc;
 }

@@ -26,13 +26,6 @@ struct stats_gauges {
 fault_code stats_read(struct injection *injection, const struct instance *instance,
                       struct build *build, struct stats_gauges *gauges, struct fault *fault);
 
-/* Copies the operations for epoch and the gauges, for a list of the caller. */
-enum { STATS_GAUGE_OPS = 8 };
-void stats_gauge_ops(struct ctl_op ops[STATS_GAUGE_OPS]);
-/* Fills the gauges from operations that have run. FAULT_CTL_REFUSED: one was refused. */
-fault_code stats_take_gauges(struct stats_gauges *gauges, const struct ctl_op ops[STATS_GAUGE_OPS],
-                             struct fault *fault);
-
 enum ctl_gauge {
     CTL_ALLOCATED,
     CTL_ACTIVE,

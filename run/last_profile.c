@@ -42,7 +42,7 @@ static uint64_t step_now(const struct last_profile *last, uint64_t now)
 static void plan_after(struct last_profile *last, uint64_t cost_ns)
 {
     const uint64_t now = clock_now(), step = step_now(last, now);
-    uint64_t pause = cost_ns ? governor_next(&last->governor, cost_ns) : 0;
+    uint64_t pause = cost_ns * 100 / last->request.percent;
 
     if (pause < step)
         pause = step;
@@ -58,18 +58,18 @@ void last_profile_plan(struct last_profile *last, const struct last_profile_requ
     last->began_ns = clock_now();
     last->failed = 0;
     last->ended.code = FAULT_NONE;
-    governor_init(&last->governor, step_now(last, last->began_ns), request->percent);
     plan_after(last, cost_ns);
 }
 
 void last_profile_restart(struct last_profile *last)
 {
+    const bool never = last->next_ns == LAST_NEVER;
+
     last->kept.taken = false;
     last->began_ns = clock_now();
-    if (last->next_ns != LAST_NEVER)
-        last->next_ns = last->began_ns + step_now(last, last->began_ns);
-    if (last->next_ns < last->began_ns + last->governor.interval)
-        last->next_ns = last->began_ns + last->governor.interval;
+    plan_after(last, last->cost_ns);
+    if (never)
+        last->next_ns = LAST_NEVER;
 }
 
 /* ---- one profile ---- */

@@ -7,7 +7,6 @@
  */
 #pragma once
 
-#include "run/governor.h"
 #include "run/sampling.h"
 
 enum { LAST_READ_PERCENT = 10 };
@@ -23,11 +22,10 @@ struct last_profile_request {
 
 struct last_profile {
     struct last_profile_request request;
-    struct capture kept, next; /* kept.taken: it is complete */
-    uint64_t at_ns;            /* CLOCK_MONOTONIC when kept was begun */
-    uint64_t rss;              /* bytes, of the target at that time; 0: unknown */
-    struct reading reading;    /* of that one */
-    struct governor governor;
+    struct capture kept, next;  /* kept.taken: it is complete */
+    uint64_t at_ns;             /* CLOCK_MONOTONIC when kept was begun */
+    uint64_t rss;               /* bytes, of the target at that time; 0: unknown */
+    struct reading reading;     /* of that one */
     uint64_t began_ns, next_ns; /* CLOCK_MONOTONIC; next_ns may be LAST_NEVER */
     uint64_t cost_ns;           /* of the last one */
     unsigned failed;            /* since the last one that was kept */

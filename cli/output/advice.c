@@ -8,7 +8,7 @@
 #include <string.h>
 
 /* Below these parts of the free space in slabs a cause is not worth a line. */
-enum { SPREAD_PERCENT = 50, CACHED_PERCENT = 25 };
+enum { SPREAD_PERCENT = 50 };
 
 /* Servers that can move their objects together while they run. */
 static const char *const defragmenting[] = {"redis-server", "valkey-server", "keydb-server"};
@@ -66,17 +66,6 @@ static void advise_arenas(struct advice *advice, const struct advice_facts *fact
                  facts->arenas);
 }
 
-static void advise_caches(struct advice *advice, const struct advice_facts *facts)
-{
-    char bytes[UNITS_TEXT];
-
-    if (is_part(facts->cached, facts->slabs, CACHED_PERCENT))
-        add_line(advice,
-                 "helps: fewer threads, or smaller caches (tcache_max:N in MALLOC_CONF at its "
-                 "start): threads keep %s of freed objects, which pin slabs",
-                 units_bytes((double)facts->cached, bytes));
-}
-
 static void advise_stacks(struct advice *advice, const struct advice_facts *facts)
 {
     char pid[16] = "PID";
@@ -117,7 +106,6 @@ void advice_make(struct advice *advice, const struct advice_facts *facts)
     case ADVICE_SLABS:
         advise_restart(advice, facts);
         advise_arenas(advice, facts);
-        advise_caches(advice, facts);
         advise_stacks(advice, facts);
         break;
     case ADVICE_PAGES:

@@ -31,7 +31,6 @@ struct advice_facts {
     uint64_t slabs;      /* bytes between objects in slabs */
     uint64_t largest;    /* of them: in the arena that has most of it */
     unsigned arenas;     /* that have some of it */
-    uint64_t cached;     /* bytes that threads keep for their next allocations */
 };
 
 enum { ADVICE_LINES = 4, ADVICE_SIZE = 320 };

@@ -332,24 +332,6 @@ static void write_classes(const struct leak_view *view, FILE *out)
     fputc('\n', out);
 }
 
-static void write_allocated(const struct leak *leak, FILE *out)
-{
-    const struct stats_gauges *before = &leak->before.gauges, *after = &leak->after.gauges;
-    double grown = (double)after->allocated - (double)before->allocated;
-    uint64_t took_ns = leak->after.at_ns - leak->before.at_ns;
-    char from[UNITS_TEXT], to[UNITS_TEXT], change[UNITS_TEXT], took[UNITS_TEXT], rate[UNITS_TEXT];
-
-    if (!leak->before.counted || !leak->after.counted)
-        return;
-    fprintf(out, "stats.allocated: %s -> %s, %s in %s, %s\n",
-            units_bytes((double)before->allocated, from), units_bytes((double)after->allocated, to),
-            units_change(grown, change), units_duration(took_ns, took),
-            units_rate(grown / ((double)took_ns / 1e9), rate));
-    if (leak->after.overhead > leak->before.overhead)
-        fprintf(out, "  %s of this is caused by sampling: a sampled object takes at least 16 KiB\n",
-                units_change(leak->after.overhead - leak->before.overhead, change));
-}
-
 /*
  * Memory that was allocated before sampling has no stack. An estimate may exceed
  * what is counted.
@@ -359,7 +341,7 @@ static void write_coverage(const struct leak *leak, FILE *out)
     const double whole = leak_covered_whole(leak), percent = leak_covered_percent(leak);
     char sampled[UNITS_TEXT], of[UNITS_TEXT];
 
-    units_bytes(leak->after.sampled, sampled);
+    units_bytes(leak->sampled, sampled);
     units_bytes(whole, of);
     if (whole > 0 && percent >= 100)
         fprintf(out, "covered: the samples represent %s, about all that is allocated (%s)\n",
@@ -404,7 +386,6 @@ static void write_evidence(const struct leak_view *view, FILE *out)
     if (view->verdict)
         write_classes(view, out);
     if (view->samples) {
-        write_allocated(view->leak, out);
         write_coverage(view->leak, out);
         write_sampled_sum(view, out);
     }

@@ -52,19 +52,8 @@ static void json_row(struct json *json, const struct samples *samples, const str
 
 static void json_ends(const struct leak *leak, struct json *json)
 {
-    if (leak->before.counted && leak->after.counted) {
-        json_number(json, "allocated_before", leak->before.gauges.allocated);
-        json_number(json, "allocated_after", leak->after.gauges.allocated);
-        json_number(json, "sampling_before", (uint64_t)leak->before.overhead);
-        json_number(json, "sampling_after", (uint64_t)leak->after.overhead);
-    } else {
-        json_null(json, "allocated_before");
-        json_null(json, "allocated_after");
-        json_null(json, "sampling_before");
-        json_null(json, "sampling_after");
-    }
     json_number(json, "covered_percent", (uint64_t)leak_covered_percent(leak));
-    json_number(json, "sampled_bytes", (uint64_t)leak->after.sampled);
+    json_number(json, "sampled_bytes", (uint64_t)leak->sampled);
     json_number(json, "allocated_ns", leak->after.at_ns - leak->before.at_ns);
 }
 

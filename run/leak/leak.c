@@ -2,7 +2,6 @@
 #include "profile/heap.h"
 #include "profile/judged.h"
 #include "run/access.h"
-#include "run/account.h"
 #include "run/faults.h"
 #include "run/interrupt.h"
 #include "run/thread_view.h"
@@ -39,25 +38,6 @@ void leak_free(struct leak *leak)
  * all of them sample at the same byte, or none.
  */
 enum { STARTED_MOST = 2, MOMENT_NS = 500000000 };
-
-/* ---- the ends ---- */
-
-/* What jemalloc counts by a call: where memory shows no profile, it seldom shows the objects. */
-static fault_code read_counts(struct attachment *attachment, struct leak_end *end,
-                              struct fault *fault)
-{
-    struct account account;
-    fault_code rc;
-
-    if (access_reads(attachment))
-        return FAULT_NONE;
-    rc = account_read(&account, attachment, fault);
-    if (rc == FAULT_NONE) {
-        end->gauges = account.counted.gauges;
-        end->counted = counted_has(&account.counted, CTL_ALLOCATED);
-    }
-    return rc == FAULT_STATS_ABSENT ? FAULT_NONE : rc;
-}
 
 /* ---- the time between ---- */
 
@@ -168,8 +148,6 @@ static fault_code take_first(struct leak *leak, struct attachment *attachment, s
 
     before->rss = target_rss(&attachment->target);
     if (rc == FAULT_NONE)
-        rc = read_counts(attachment, before, fault);
-    if (rc == FAULT_NONE)
         rc = access_profile(attachment, &before->capture, NULL, fault);
     before->at_ns = before->capture.at_ns;
     leak->profiled = rc == FAULT_NONE;
@@ -231,7 +209,6 @@ static fault_code wait_without_sampling(struct leak *leak, struct attachment *at
 static fault_code take_second(struct leak *leak, struct attachment *attachment, struct fault *fault)
 {
     const uint64_t timeout = attachment->request.timeout_ns;
-    struct fault ignored;
     fault_code rc;
 
     last_profile_make_room(&leak->between.last, attachment);
@@ -239,10 +216,6 @@ static fault_code take_second(struct leak *leak, struct attachment *attachment, 
     leak->after.rss = target_rss(&attachment->target);
     rc = sampling_finish(attachment, &leak->sampling, &leak->after.capture, fault);
     leak->after.at_ns = leak->after.capture.at_ns;
-    if (rc == FAULT_NONE && attachment->unreadable &&
-        attachment_renew(attachment, interrupt_again_flag(), &ignored) == FAULT_NONE)
-        (void)read_counts(attachment, &leak->after, &ignored);
-    attachment_rest(attachment);
     attachment->request.timeout_ns = timeout;
     if (rc == FAULT_NONE && !leak->sampling.owed)
         interrupt_patience(leak->request.impatient ? 0 : 2, NULL);
@@ -259,7 +232,6 @@ static fault_code end_early(struct leak *leak, fault_code end, const struct faul
     leak->ended = *fault;
     leak->sampling.cut_short_ns = age;
     leak->after.rss = leak->between.last.rss;
-    leak->after.counted = false;
     if (!leak->sampling.ended)
         leak->sampling.ended = leak->after.at_ns;
     return FAULT_NONE;
@@ -371,64 +343,29 @@ bool leak_judge(const struct leak *leak, struct samples *samples, const uint32_t
 
 /* ---- estimates ---- */
 
-/*
- * Up to 5.3.0 a sampled object that is smaller gets the smallest size of the
- * large ones, and stats.allocated counts that (5.3.0 jemalloc.c,
- * imalloc_sample; arena.c, arena_prof_promote).
- */
-enum { PROMOTED = 16384 };
-
-static bool promotes(const struct leak *leak)
+fault_code leak_estimate(struct leak *leak, struct fault *fault)
 {
-    return version_within(leak->sampling.former.build.version, VERSION_NUMBER(4, 0, 0),
-                          VERSION_NUMBER(5, 3, 0));
-}
-
-static double promoted_bytes(const struct leak *leak, const struct heap_counts *counts)
-{
-    double promoted = (double)counts->objects * PROMOTED;
-
-    if (!promotes(leak))
-        return 0;
-    return promoted > (double)counts->bytes ? promoted - (double)counts->bytes : 0;
-}
-
-static fault_code estimate_end(const struct leak *leak, struct leak_end *end, struct fault *fault)
-{
-    const struct sink *text = &end->capture.text;
+    const struct sink *text = &leak->after.capture.text;
     struct heap_profile profile;
     fault_code rc = heap_parse(&profile, (const char *)text->bytes, text->len, fault);
 
     for (size_t i = 0; rc == FAULT_NONE && i < profile.line_count; i++) {
         const struct heap_counts *counts = &profile.lines[i].counts;
-        end->sampled += heap_estimate(&profile, counts->objects, counts->bytes).bytes;
-        end->overhead += promoted_bytes(leak, counts);
+        leak->sampled += heap_estimate(&profile, counts->objects, counts->bytes).bytes;
     }
     heap_free(&profile);
     return rc;
 }
 
-fault_code leak_estimate(struct leak *leak, struct fault *fault)
-{
-    fault_code rc = estimate_end(leak, &leak->before, fault);
-
-    return rc == FAULT_NONE ? estimate_end(leak, &leak->after, fault) : rc;
-}
-
 double leak_covered_whole(const struct leak *leak)
 {
-    double allocated = (double)leak->after.gauges.allocated - leak->after.overhead;
-
-    if (looks_counted(&leak->looks))
-        allocated = looks_total(&leak->looks);
-
-    return allocated > 0 ? allocated : 0;
+    return looks_counted(&leak->looks) ? looks_total(&leak->looks) : 0;
 }
 
 double leak_covered_percent(const struct leak *leak)
 {
     double allocated = leak_covered_whole(leak);
-    double share = allocated > 0 ? 100 * leak->after.sampled / allocated : 100;
+    double share = allocated > 0 ? 100 * leak->sampled / allocated : 100;
 
     return share > 100 ? 100 : share;
 }

@@ -5,7 +5,6 @@
  */
 #pragma once
 
-#include "jemalloc/stats.h"
 #include "run/between.h"
 #include "run/grow/grow.h"
 #include "run/leak/looks.h"
@@ -22,15 +21,11 @@ struct leak_request {
     uint64_t period;    /* one sample every N page faults; 0: adapts to the rate */
 };
 
-/* A profile, and what jemalloc counted close to it, where only a call tells. */
+/* A profile, and its moment. */
 struct leak_end {
     struct capture capture;
-    struct stats_gauges gauges;
-    bool counted;    /* gauges; not without config.stats, nor without a call */
-    uint64_t rss;    /* bytes; 0: unknown */
-    double sampled;  /* bytes that the profile represents */
-    double overhead; /* bytes of gauges.allocated that exist because of the sampling */
-    uint64_t at_ns;  /* CLOCK_MONOTONIC */
+    uint64_t rss;   /* bytes; 0: unknown */
+    uint64_t at_ns; /* CLOCK_MONOTONIC */
 };
 
 struct leak {
@@ -38,6 +33,7 @@ struct leak {
     bool profiled; /* before and after have profiles */
     struct sampling sampling;
     struct leak_end before, after;
+    double sampled;         /* bytes that the profile at the end represents */
     struct between between; /* while it sampled */
     bool silent;            /* threads may allocate without being sampled */
     struct looks looks;
@@ -66,7 +62,7 @@ fault_code leak_run(struct leak *leak, struct attachment *attachment, struct fau
  */
 fault_code leak_watch(struct leak *leak, struct attachment *attachment, struct fault *fault);
 
-/* With profiles: computes sampled and overhead of both ends, before leak_write releases the texts.
+/* With profiles: computes `sampled`, before leak_write releases the texts.
  */
 fault_code leak_estimate(struct leak *leak, struct fault *fault);
 /*

@@ -46,9 +46,6 @@ static void test_arenas(void)
     CHECK(says(&facts, "fewer arenas") && says(&facts, "spread over 8"));
     facts.largest = 90 << 20;
     CHECK(!says(&facts, "fewer arenas"));
-    CHECK(!says(&facts, "threads keep"));
-    facts.cached = 30 << 20;
-    CHECK(says(&facts, "threads keep 30 MiB"));
 }
 
 static void test_others(void)

@@ -73,21 +73,6 @@ static void test_too_long(void)
     CHECK(find(text, sizeof text) == 0);
 }
 
-static void test_complete(void)
-{
-    struct prof_state state = {
-        .build = {.text = VERSION, .config_prof = FACT_YES, .opt_prof = FACT_NO}};
-
-    CHECK(facts_complete(&state));
-    state.build.opt_prof = FACT_YES;
-    CHECK(!facts_complete(&state));
-    state.prof_active = state.thread_active_init = FACT_NO;
-    state.lg_sample_known = state.prefix_known = true;
-    CHECK(facts_complete(&state));
-    state.build.text[0] = '\0';
-    CHECK(!facts_complete(&state));
-}
-
 /* jemalloc's sample, as a process of no profiling and one of it has them. */
 static struct {
     unsigned char opt_prof, active, thread_init;
@@ -108,7 +93,7 @@ static void test_nothing_known(struct own *own)
     struct prof_state state;
 
     facts_read(&variables, &own->memory, &state);
-    CHECK(strcmp(state.build.text, VERSION) == 0 && !facts_complete(&state));
+    CHECK(strcmp(state.build.text, VERSION) == 0);
     CHECK(!state.build.opt_prof && !state.prof_active && !state.lg_sample_known &&
           !state.prefix_known);
 }
@@ -124,7 +109,7 @@ static void test_read(struct own *own)
     place(&variables, VARIABLE_LG_SAMPLE, &sample.lg_sample, 8);
     place(&variables, VARIABLE_PREFIX, sample.prefix, sizeof sample.prefix);
     facts_read(&variables, &own->memory, &state);
-    CHECK(facts_complete(&state) && state.build.config_prof == FACT_YES &&
+    CHECK(state.lg_sample_known && state.prefix_known && state.build.config_prof == FACT_YES &&
           state.build.opt_prof == FACT_YES);
     CHECK(state.prof_active == FACT_YES && state.thread_active_init == FACT_NO);
     CHECK(state.lg_sample == 10 && strcmp(state.prefix, "jeprof") == 0);
@@ -141,8 +126,7 @@ static void test_read(struct own *own)
     sample.lg_sample = 64;
     variables.at[VARIABLE_PROF_ACTIVE].address = 8; /* nothing is mapped there */
     facts_read(&variables, &own->memory, &state);
-    CHECK(!state.build.opt_prof && !state.prof_active && !state.lg_sample_known &&
-          !facts_complete(&state));
+    CHECK(!state.build.opt_prof && !state.prof_active && !state.lg_sample_known);
 }
 
 int main(void)
@@ -158,6 +142,5 @@ int main(void)
     test_not_found();
     test_ambiguous();
     test_too_long();
-    test_complete();
     return check_result();
 }
