@@ -99,20 +99,21 @@ _jeattach()
     case $verb in
         dump) options+=" --path $looks --core --exe --root" ;;
         record) options+=" --duration --every --every-bytes --on-new-peak --step --count --keep $looks" ;;
-        leak) options+=" --duration --samples --faults --period --settle --reset $looks" ;;
-        frag) options+=' --rows --call --no-call --force-hooks' ;;
+        leak) options+=" --duration --samples --faults --period --settle $looks" ;;
+        frag) options+=' --rows' ;;
         peek) options+=' --samples --show-bytes --rows --core --exe --root' ;;
         explain) options+=' --duration --core --exe --root' ;;
         report) options+=" --base --between --root --perf-map --sort $looks" ;;
         status) options+=' --core --exe --root' ;;
         on) options+=' --repair --allow-reset' ;;
         mallctl) options+=' --list' ;;
-        top) options+=" --interval --count --once --share --sort $looks_live" ;;
+        top) options+=" --interval --count --once --sort $looks_live" ;;
         watch) options+=' --when --output --mode --max --cooldown --keep --once --on' ;;
         stats) options+=' --full --prometheus --threads --bins --rows --sort --allow-slow --core --exe --root' ;;
     esac
     case $verb in
-        on | off | dump | record | leak | stats | status | watch | top) options+=' --call --no-call' ;;
+        on | off | dump | record | watch) options+=' --call --no-call' ;;
+        leak | stats | status | frag | top) options+=' --no-call' ;;
     esac
     case $verb in
         on | dump | record | leak | watch | top | stats | purge | mallctl) options+=' --force-hooks' ;;
@@ -128,7 +129,7 @@ _jeattach()
     for ((i = 2; i < ${#COMP_WORDS[@]}; i++)); do
         [ "$i" -eq "$COMP_CWORD" ] && continue
         case ${COMP_WORDS[i - 1]} in
-            -o | --output | --path | --timeout | --thread | --instance | --mode | --rows | -d | --duration | --every | --every-bytes | --step | --interval | --share | \
+            -o | --output | --path | --timeout | --thread | --instance | --mode | --rows | -d | --duration | --every | --every-bytes | --step | --interval | \
                 --count | --keep | --settle | -n | --name | --container | --cgroup | --parallel) continue ;;
             --when | --max | --cooldown) continue ;;
         esac
@@ -187,7 +188,7 @@ _jeattach()
             _jeattach_words 'auto B KiB MiB GiB' "$cur"
             return
             ;;
-        --path | --instance | --focus | --ignore | --hide | --show | --rows | --count | --keep | --share | --step) return ;;
+        --path | --instance | --focus | --ignore | --hide | --show | --rows | --count | --keep | --step) return ;;
         -d | --interval | --duration | --every | --settle)
             _jeattach_words '10s 30s 5m 1h' "$cur"
             return

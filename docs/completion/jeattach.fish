@@ -53,8 +53,8 @@ end
 set -l verbs ps explain status on off dump record leak watch report stats frag peek top purge mallctl
 set -l processes explain status on off dump record leak watch stats frag peek top purge mallctl
 set -l several explain status on off dump record leak stats frag peek purge mallctl
-set -l calls on off dump record leak watch frag top
-set -l hooks on dump record leak watch stats frag top purge mallctl
+set -l calls on off dump record watch
+set -l hooks on dump record leak watch stats top purge mallctl
 set -l sites dump record leak report top
 set -l looks dump record leak report
 set -l cores explain status dump stats peek
@@ -106,8 +106,8 @@ complete -c jeattach -n "__jeattach_verb $several" -s s -l subprocesses -d 'each
 complete -c jeattach -n "__jeattach_verb $several" -l parallel -x -a '1 2 4 8 16' -d 'work on at most this many processes at once'
 
 # ---- how it is done ----
-complete -c jeattach -n "__jeattach_verb status stats $calls" -l no-call -d 'make no call and stop nothing'
-complete -c jeattach -n "__jeattach_verb status stats $calls" -l call -d 'make a thread of the process call jemalloc'
+complete -c jeattach -n "__jeattach_verb status stats leak frag top $calls" -l no-call -d 'make no call and stop nothing'
+complete -c jeattach -n "__jeattach_verb $calls" -l call -d 'make a thread of the process call jemalloc'
 complete -c jeattach -n "__jeattach_verb $hooks" -l force-hooks -d 'make the call even if functions of the application may run in it'
 complete -c jeattach -n "__jeattach_verb $cores" -l core -r -F -d 'read a process that has ended from its core file'
 complete -c jeattach -n "__jeattach_verb $cores" -l exe -r -F -d 'with --core: the program'
@@ -151,7 +151,6 @@ complete -c jeattach -n '__jeattach_verb record' -l step -x -d 'percent from one
 complete -c jeattach -n '__jeattach_verb record top' -l count -x -d 'end after this many profiles or refreshes'
 complete -c jeattach -n '__jeattach_verb record watch' -l keep -x -d 'keep the last profiles'
 complete -c jeattach -n '__jeattach_verb leak' -l settle -x -a '10s 30s 5m' -d 'switch sampling off for this long before the second profile'
-complete -c jeattach -n '__jeattach_verb leak' -l reset -d 'call prof.reset first, which drops all samples taken so far'
 complete -c jeattach -n '__jeattach_verb on' -l repair -d 'switch on the threads in which thread.prof.active is false'
 complete -c jeattach -n '__jeattach_verb on' -l allow-reset -d 'allow a call of prof.reset, if jemalloc 5.2 needs it'
 complete -c jeattach -n '__jeattach_verb mallctl' -l list -d 'list names and their values'
@@ -160,7 +159,6 @@ complete -c jeattach -n '__jeattach_verb stats' -l full -d "print jemalloc's own
 complete -c jeattach -n '__jeattach_verb stats' -l prometheus -d 'print the rows as Prometheus metrics'
 complete -c jeattach -n '__jeattach_verb stats' -l allow-slow -d 'allow a thread to be stopped for seconds'
 complete -c jeattach -n '__jeattach_verb top watch' -l once -d 'end after the first refresh or profile'
-complete -c jeattach -n '__jeattach_verb top' -l share -x -a '1 2 5 10' -d 'percentage of the time for which a thread may be stopped'
 complete -c jeattach -n '__jeattach_verb watch' -l when -x -a 'rss\>80% cgroup\>85% psi.some\>20%/10s grow\>20%/10m' -d 'write a profile when this rule holds'
 complete -c jeattach -n '__jeattach_verb watch' -l max -x -d 'write at most this many profiles of one process'
 complete -c jeattach -n '__jeattach_verb watch' -l cooldown -x -a '1m 10m 1h' -d 'wait this long before the same rule fires again'
