@@ -34,7 +34,7 @@ enum {
 };
 
 /*
- * Values of fault.reason: for FAULT_FROZEN an enum freezer (host/freezer.h), for
+ * Values of fault.reason: for FAULT_FROZEN an enum freezer (host/cgroup.h), for
  * FAULT_DENIED_LSM an enum lsm_kind (host/lsm.h), for FAULT_DENIED_YAMA the value of
  * kernel.yama.ptrace_scope, for others an enum below.
  */

@@ -5,8 +5,8 @@
 #pragma once
 
 #include "base/fault.h"
-#include "host/parse.h"
 #include "host/procfs.h"
+#include "host/task.h"
 
 /*
  * A process that has ended, as a core file records it. Its /proc does not exist: procfs
@@ -158,3 +158,35 @@ enum usage_source { USAGE_ROLLUP, USAGE_SMAPS, USAGE_STATUS };
  */
 fault_code target_usage(const struct target *target, struct proc_usage *usage,
                         enum usage_source *source, struct fault *fault);
+
+/* ---- its threads, as /proc/PID/task shows them without stopping any ---- */
+
+struct thread {
+    pid_t tid;
+    char state;         /* as in struct proc_stat */
+    unsigned flags;     /* as in struct proc_stat */
+    int cpu;            /* the CPU that it last ran on */
+    uint64_t cpu_ticks; /* CPU time, clock ticks */
+    char comm[16];      /* untrusted: the process names its threads */
+};
+
+struct threads {
+    struct thread *list;
+    size_t count;
+};
+
+enum { THREADS_MAX = 1 << 20 };
+
+/* Lists the threads, without any that end in between; threads_free releases the list. */
+fault_code threads_list(struct threads *threads, const struct target *target, struct fault *fault);
+void threads_free(struct threads *threads);
+
+/*
+ * Reads where a sleeping thread is, without stopping it; false if it has ended or
+ * may not be read.
+ */
+bool thread_read_syscall(const struct thread *thread, const struct target *target,
+                         struct proc_syscall *out);
+
+/* Reads the thread's present state; false if it has ended. */
+bool thread_refresh(struct thread *thread, const struct target *target);

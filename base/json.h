@@ -49,3 +49,11 @@ void json_item_end(struct json *json);
 void json_item_text(struct json *json, const char *text);
 void json_item_signed(struct json *json, int64_t value);
 void json_item_rounded(struct json *json, double value);
+
+/* Checks that a text from a target is valid JSON. */
+
+enum { JSON_DEPTH_MAX = 64 };
+
+/* True if it is one value of RFC 8259, with blanks around it, nested at most JSON_DEPTH_MAX deep.
+ */
+bool json_valid(const char *text, size_t len);

@@ -6,7 +6,7 @@
 #include "cli/several.h"
 #include "cli/verb_word.h"
 #include "cli/verbs/verbs.h"
-#include "host/oom_score.h"
+#include "host/priority.h"
 #include "run/interrupt.h"
 
 #include <fcntl.h>

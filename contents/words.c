@@ -3,7 +3,7 @@
 #include "base/list.h"
 #include "base/search.h"
 #include "elf/function_names.h"
-#include "elf/symtab.h"
+#include "elf/sections.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -4,7 +4,7 @@
 #include "base/search.h"
 #include "elf/faults.h"
 #include "elf/image.h"
-#include "host/parse.h"
+#include "host/task.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -40,20 +40,15 @@ static const struct {
     {{'B', 'Z', 'h'}, 3, "it is compressed: bzip2 -dc FILE | jeattach ... --core -"},
 };
 
-static const char *why_not_elf(const unsigned char *bytes)
-{
-    for (size_t i = 0; i < ARRAY_LEN(packed_formats); i++)
-        if (memcmp(bytes, packed_formats[i].magic, packed_formats[i].len) == 0)
-            return packed_formats[i].why;
-    return "it is not an ELF file";
-}
-
 static fault_code check_core_header(const Elf64_Ehdr *header, struct fault *fault)
 {
     const unsigned char *ident = header->e_ident;
 
+    for (size_t i = 0; i < ARRAY_LEN(packed_formats); i++)
+        if (memcmp(ident, packed_formats[i].magic, packed_formats[i].len) == 0)
+            return refuse_core(fault, packed_formats[i].why);
     if (memcmp(ident, ELFMAG, SELFMAG) != 0)
-        return refuse_core(fault, why_not_elf(ident));
+        return refuse_core(fault, "it is not an ELF file");
     if (ident[EI_CLASS] == ELFCLASS32)
         return fault_set(fault, FAULT_FOREIGN_ABI, 0, "read the core file", "a 32-bit ELF file");
     if (!elf_header_valid(header) || !elf_machine_is_own(header))
@@ -66,16 +61,6 @@ static fault_code check_core_header(const Elf64_Ehdr *header, struct fault *faul
     if (header->e_phentsize != sizeof(Elf64_Phdr))
         return refuse_core(fault, "its program headers have another size");
     return FAULT_NONE;
-}
-
-/* With 65535 headers and more the number is in the first section header (PN_XNUM, elf(5)). */
-static uint64_t count_phdrs(const struct core *core, const Elf64_Ehdr *header)
-{
-    Elf64_Shdr first;
-
-    if (header->e_phnum != PN_XNUM)
-        return header->e_phnum;
-    return file_read(core->fd, header->e_shoff, &first, sizeof first) ? first.sh_info : 0;
 }
 
 /* ---- notes ---- */
@@ -134,12 +119,18 @@ static void take_auxv(struct core *core, uint64_t at, uint64_t len)
  * NT_FILE: count, page size, then count times {start, end, offset in pages}, then the
  * paths, each ended by a NUL (fs/binfmt_elf.c, fill_files_note).
  */
-static void parse_file_note(struct core *core, size_t len)
+static void take_files(struct core *core, uint64_t at, uint64_t len)
 {
+    if (len < 16 || len > FILE_NOTE_MAX || len > core->size || core->file_note)
+        return;
+    core->file_note = malloc(len + 1);
+    if (!core->file_note || !file_read(core->fd, at, core->file_note, len))
+        return;
+    core->file_note[len] = '\0'; /* a path may lack its end */
+
     const uint64_t *words = (const uint64_t *)(void *)core->file_note;
     const char *path, *end = core->file_note + len;
     uint64_t count = words[0], page = words[1];
-
     if (count > (len - 16) / 24)
         return;
     core->mappings = calloc(count ? count : 1, sizeof *core->mappings);
@@ -152,37 +143,6 @@ static void parse_file_note(struct core *core, size_t len)
         if (entry[0] >= last && entry[0] < entry[1] && strlen(path) < PATH_MAX)
             core->mapping_count++;
         path += strlen(path) + 1;
-    }
-}
-
-static void take_files(struct core *core, uint64_t at, uint64_t len)
-{
-    if (len < 16 || len > FILE_NOTE_MAX || len > core->size || core->file_note)
-        return;
-    core->file_note = malloc(len + 1);
-    if (!core->file_note || !file_read(core->fd, at, core->file_note, len))
-        return;
-    core->file_note[len] = '\0'; /* a path may lack its end */
-    parse_file_note(core, len);
-}
-
-static void take_note(struct core *core, const Elf64_Nhdr *note, uint64_t at)
-{
-    switch (note->n_type) {
-    case NT_PRSTATUS:
-        take_status(core, at, note->n_descsz);
-        break;
-    case NT_PRPSINFO:
-        take_psinfo(core, at, note->n_descsz);
-        break;
-    case NT_AUXV:
-        take_auxv(core, at, note->n_descsz);
-        break;
-    case NT_FILE:
-        take_files(core, at, note->n_descsz);
-        break;
-    default:
-        break;
     }
 }
 
@@ -207,24 +167,31 @@ static void read_core_notes(struct core *core, const Elf64_Phdr *ph, unsigned *l
         uint64_t next = desc + note_aligned(note.header.n_descsz);
         if (desc > end || note.header.n_descsz > end - desc)
             return;
+        at += sizeof note.header;
         if (note.header.n_namesz == sizeof note.owner &&
-            file_read(core->fd, at + sizeof note.header, note.owner, sizeof note.owner) &&
-            memcmp(note.owner, "CORE", sizeof note.owner) == 0)
-            take_note(core, &note.header, desc);
+            file_read(core->fd, at, note.owner, sizeof note.owner) &&
+            memcmp(note.owner, "CORE", sizeof note.owner) == 0) {
+            const uint64_t len = note.header.n_descsz;
+            if (note.header.n_type == NT_PRSTATUS)
+                take_status(core, desc, len);
+            else if (note.header.n_type == NT_PRPSINFO)
+                take_psinfo(core, desc, len);
+            else if (note.header.n_type == NT_AUXV)
+                take_auxv(core, desc, len);
+            else if (note.header.n_type == NT_FILE)
+                take_files(core, desc, len);
+        }
         at = next < end ? next : end;
     }
 }
 
 /* ---- segments ---- */
 
-static unsigned prot_of(uint32_t flags)
-{
-    return (flags & PF_R ? MAP_READ : 0u) | (flags & PF_W ? MAP_WRITE : 0u) |
-           (flags & PF_X ? MAP_EXEC : 0u);
-}
-
 static bool add_segment(struct core *core, const Elf64_Phdr *ph)
 {
+    const unsigned prot = (ph->p_flags & PF_R ? MAP_READ : 0u) |
+                          (ph->p_flags & PF_W ? MAP_WRITE : 0u) |
+                          (ph->p_flags & PF_X ? MAP_EXEC : 0u);
     uint64_t end, file_end;
 
     if (__builtin_add_overflow(ph->p_vaddr, ph->p_memsz, &end) || end == ph->p_vaddr)
@@ -234,7 +201,7 @@ static bool add_segment(struct core *core, const Elf64_Phdr *ph)
     core->segments[core->segment_count++] =
         (struct core_segment){.start = ph->p_vaddr,
                               .end = end,
-                              .prot = prot_of(ph->p_flags),
+                              .prot = prot,
                               .dumped = ph->p_filesz < ph->p_memsz ? ph->p_filesz : ph->p_memsz,
                               .offset = ph->p_offset};
     if (!__builtin_add_overflow(ph->p_offset, ph->p_filesz, &file_end) && file_end > core->whole)
@@ -248,55 +215,41 @@ static int compare_segments(const void *a, const void *b)
     return (x->start > y->start) - (x->start < y->start);
 }
 
-static void sort_segments(struct core *core)
-{
-    size_t kept = 0;
-
-    if (core->segment_count)
-        qsort(core->segments, core->segment_count, sizeof *core->segments, compare_segments);
-    for (size_t i = 0; i < core->segment_count; i++)
-        if (!kept || core->segments[i].start >= core->segments[kept - 1].end)
-            core->segments[kept++] = core->segments[i];
-    core->segment_count = kept;
-}
-
-static fault_code take_phdrs(struct core *core, const Elf64_Phdr *phdrs, size_t count,
-                             unsigned *notes_left, struct fault *fault)
-{
-    for (size_t i = 0; i < count; i++) {
-        if (phdrs[i].p_type == PT_NOTE)
-            read_core_notes(core, &phdrs[i], notes_left);
-        else if (phdrs[i].p_type == PT_LOAD && !add_segment(core, &phdrs[i]))
-            return fault_set(fault, FAULT_INTERNAL, ENOMEM, "read the core file", "its segments");
-    }
-    return FAULT_NONE;
-}
-
 static fault_code read_core_phdrs(struct core *core, const Elf64_Ehdr *header, struct fault *fault)
 {
     AUTO_FREE Elf64_Phdr *phdrs = malloc(PHDRS_AT_ONCE * sizeof *phdrs);
-    uint64_t count = count_phdrs(core, header), done = 0;
+    uint64_t count = header->e_phnum, done = 0;
     unsigned notes_left = NOTES_READ_MAX;
-    fault_code rc = FAULT_NONE;
+    Elf64_Shdr first;
 
+    /* With 65535 headers and more the number is in the first section header (PN_XNUM, elf(5)). */
+    if (count == PN_XNUM)
+        count = file_read(core->fd, header->e_shoff, &first, sizeof first) ? first.sh_info : 0;
     if (!phdrs)
         return fault_set(fault, FAULT_INTERNAL, ENOMEM, "read the core file", "its segments");
     if (count == 0 || count > SEGMENTS_MAX)
         return refuse_core(fault, "it has no program headers");
-    while (done < count && rc == FAULT_NONE) {
+    while (done < count) {
         size_t n = count - done < PHDRS_AT_ONCE ? (size_t)(count - done) : PHDRS_AT_ONCE;
         if (!file_read(core->fd, header->e_phoff + done * sizeof *phdrs, phdrs, n * sizeof *phdrs))
             return refuse_core(fault, "it is truncated within its program headers");
-        rc = take_phdrs(core, phdrs, n, &notes_left, fault);
+        for (size_t i = 0; i < n; i++) {
+            if (phdrs[i].p_type == PT_NOTE)
+                read_core_notes(core, &phdrs[i], &notes_left);
+            else if (phdrs[i].p_type == PT_LOAD && !add_segment(core, &phdrs[i]))
+                return fault_set(fault, FAULT_INTERNAL, ENOMEM, "read the core file",
+                                 "its segments");
+        }
         done += n;
     }
-    return rc;
+    return FAULT_NONE;
 }
 
 static fault_code read_core(struct core *core, struct fault *fault)
 {
     Elf64_Ehdr header;
     struct stat st;
+    size_t kept = 0;
     fault_code rc;
 
     if (fstat(core->fd, &st))
@@ -312,7 +265,13 @@ static fault_code read_core(struct core *core, struct fault *fault)
         rc = read_core_phdrs(core, &header, fault);
     if (rc != FAULT_NONE)
         return rc;
-    sort_segments(core);
+
+    if (core->segment_count)
+        qsort(core->segments, core->segment_count, sizeof *core->segments, compare_segments);
+    for (size_t i = 0; i < core->segment_count; i++)
+        if (!kept || core->segments[i].start >= core->segments[kept - 1].end)
+            core->segments[kept++] = core->segments[i];
+    core->segment_count = kept;
     if (!core->segment_count)
         return refuse_core(fault, "it contains no memory");
     if (!core->mapping_count && core_is_truncated(core))

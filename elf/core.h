@@ -17,7 +17,7 @@
 /* A PT_LOAD: a mapping of the process. */
 struct core_segment {
     remote_addr start, end;
-    unsigned prot;   /* MAP_READ | MAP_WRITE | MAP_EXEC (host/parse.h) */
+    unsigned prot;   /* MAP_READ | MAP_WRITE | MAP_EXEC (host/task.h) */
     uint64_t dumped; /* bytes from start on that were kept; the others were left out on purpose */
     uint64_t offset; /* of these, in the core file */
 };

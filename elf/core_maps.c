@@ -3,7 +3,7 @@
 #include "base/interruptions.h"
 #include "elf/core.h"
 #include "elf/image.h"
-#include "host/parse.h"
+#include "host/task.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -30,26 +30,12 @@ struct maps_piece {
     const struct core_mapping *mapping; /* NULL: anonymous */
 };
 
-static void write_path(FILE *out, const char *path)
-{
-    for (; *path; path++) {
-        if (*path == '\n')
-            fputs("\\012", out);
-        else
-            fputc(*path, out);
-    }
-}
-
-static const char *anonymous_name(const struct core *core, const struct maps_piece *piece)
-{
-    return core->vdso && core->vdso == piece->start ? "[vdso]" : "";
-}
-
 static void write_piece(struct maps_text *text, const struct maps_piece *piece)
 {
     const struct core_mapping *mapping = piece->mapping;
     uint64_t offset = mapping ? mapping->offset + (piece->start - mapping->start) : 0;
-    const char *name = mapping ? mapping->path : anonymous_name(text->core, piece);
+    const bool vdso = text->core->vdso && text->core->vdso == piece->start;
+    const char *name = mapping ? mapping->path : vdso ? "[vdso]" : "";
     int n;
 
     if (mapping && (!text->path || strcmp(text->path, mapping->path) != 0)) {
@@ -63,7 +49,12 @@ static void write_piece(struct maps_text *text, const struct maps_piece *piece)
                 mapping ? text->inode : 0);
     if (*name && n < PATH_COLUMN)
         fprintf(text->out, "%*s", PATH_COLUMN - n, "");
-    write_path(text->out, name);
+    for (; *name; name++) {
+        if (*name == '\n')
+            fputs("\\012", text->out);
+        else
+            fputc(*name, text->out);
+    }
     fputc('\n', text->out);
 }
 
@@ -90,15 +81,6 @@ static size_t mapped_phdrs(const struct core *core, size_t i, Elf64_Phdr phdrs[I
            sizeof *phdrs;
 }
 
-/* A file of data is mapped as a whole, a program or library in several parts. */
-static bool has_other_parts(const struct core *core, size_t i)
-{
-    const struct core_mapping *mapping = &core->mappings[i];
-
-    return (i > 0 && same_mapped_file(mapping, mapping - 1)) ||
-           (i + 1 < core->mapping_count && same_mapped_file(mapping, mapping + 1));
-}
-
 /* A file without a segment was not writable. Code, unless its headers say otherwise. */
 static unsigned prot_of_file(const struct core *core, size_t i)
 {
@@ -110,7 +92,10 @@ static unsigned prot_of_file(const struct core *core, size_t i)
         if (phdrs[k].p_type == PT_LOAD && mapping->offset >= phdrs[k].p_offset / PAGE * PAGE &&
             mapping->offset - phdrs[k].p_offset / PAGE * PAGE < phdrs[k].p_filesz)
             return phdrs[k].p_flags & PF_X ? MAP_READ | MAP_EXEC : MAP_READ;
-    return count || !has_other_parts(core, i) ? MAP_READ : MAP_READ | MAP_EXEC;
+    /* A file of data is mapped as a whole, a program or library in several parts. */
+    const bool parts = (i > 0 && same_mapped_file(mapping, mapping - 1)) ||
+                       (i + 1 < core->mapping_count && same_mapped_file(mapping, mapping + 1));
+    return count || !parts ? MAP_READ : MAP_READ | MAP_EXEC;
 }
 
 /* Ends the piece where the range begins or ends. */

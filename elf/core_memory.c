@@ -36,15 +36,6 @@ static void note_fixed_parts(struct core_module *state, remote_addr start)
     }
 }
 
-static bool have_module_list(struct core_memory *memory)
-{
-    if (memory->list)
-        return true;
-    memory->count = memory->modules->count;
-    memory->list = calloc(memory->count, sizeof *memory->list);
-    return memory->list != NULL;
-}
-
 /* Returns the file of the module at addr, or NULL: none. */
 static struct core_module *module_state(struct core_memory *memory, remote_addr addr)
 {
@@ -53,8 +44,12 @@ static struct core_module *module_state(struct core_memory *memory, remote_addr 
 
     if (!module || !module->inode)
         return NULL;
-    if (!have_module_list(memory))
-        return NULL;
+    if (!memory->list) {
+        memory->count = memory->modules->count;
+        memory->list = calloc(memory->count, sizeof *memory->list);
+        if (!memory->list)
+            return NULL;
+    }
     state = &memory->list[module - memory->modules->list];
     if (state->tried)
         return state;

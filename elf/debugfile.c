@@ -2,7 +2,7 @@
 #include "attach/target_paths.h"
 #include "base/allowance.h"
 #include "base/interruptions.h"
-#include "elf/rootfile.h"
+#include "elf/modulefile.h"
 #include "elf/sections.h"
 
 #include <errno.h>
@@ -100,20 +100,10 @@ static bool compute_checksum(int fd, uint64_t size, uint32_t *value)
     return true;
 }
 
-/* Times of files are as coarse as a tick: a file may change again without a trace until then. */
-static bool is_long_unchanged(const struct stat *st)
-{
-    struct timespec now;
-
-    clock_gettime(CLOCK_REALTIME, &now);
-    return (now.tv_sec - st->st_ctim.tv_sec) * 1000000000 + now.tv_nsec - st->st_ctim.tv_nsec >
-           UNCHANGED_NS;
-}
-
 static bool checksum_agrees(struct search *search, int fd, const struct stat *st)
 {
     const uint32_t wanted = search->checksum;
-    struct checksum *kept;
+    struct timespec now;
     uint32_t value;
 
     for (size_t i = 0; i < CHECKSUMS_KEPT; i++)
@@ -123,27 +113,28 @@ static bool checksum_agrees(struct search *search, int fd, const struct stat *st
         search->unsummed = true;
         return false;
     }
-    kept = &checksums[checksums_made++ % CHECKSUMS_KEPT];
-    *kept = (struct checksum){is_long_unchanged(st), *st, value};
+    /* Times of files are as coarse as a tick: a file may change again without a trace until then.
+     */
+    clock_gettime(CLOCK_REALTIME, &now);
+    const bool lasts =
+        (now.tv_sec - st->st_ctim.tv_sec) * 1000000000 + now.tv_nsec - st->st_ctim.tv_nsec >
+        UNCHANGED_NS;
+    checksums[checksums_made++ % CHECKSUMS_KEPT] = (struct checksum){lasts, *st, value};
     return value == wanted;
-}
-
-static bool is_module_itself(const struct search *search, const struct stat *st)
-{
-    struct stat module;
-
-    return search->query->fd >= 0 && fstat(search->query->fd, &module) == 0 &&
-           module.st_dev == st->st_dev && module.st_ino == st->st_ino;
 }
 
 static bool matches_module(struct search *search, int fd, enum debugfile_way way)
 {
     struct build_id id;
-    struct stat st;
+    struct stat st, module;
     char magic[SELFMAG];
 
-    if (fstat(fd, &st) || is_module_itself(search, &st) || !file_read(fd, 0, magic, SELFMAG) ||
-        memcmp(magic, ELFMAG, SELFMAG) != 0)
+    if (fstat(fd, &st))
+        return false;
+    if (search->query->fd >= 0 && fstat(search->query->fd, &module) == 0 &&
+        module.st_dev == st.st_dev && module.st_ino == st.st_ino)
+        return false;
+    if (!file_read(fd, 0, magic, SELFMAG) || memcmp(magic, ELFMAG, SELFMAG) != 0)
         return false;
     if (search->id.len && debugfile_build_id(fd, &id))
         return id.len == search->id.len && memcmp(id.bytes, search->id.bytes, id.len) == 0;

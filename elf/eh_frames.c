@@ -1,13 +1,13 @@
 #include "elf/eh_frames.h"
 #include "base/list.h"
 #include "base/search.h"
+#include "elf/sections.h"
 
 #include <string.h>
 
 enum {
     RECORD_HEAD = 64, /* bytes of a record that are read */
     CIES_MAX = 65536,
-    SECTIONS_MAX = 4096,
     EH_FRAME_MAX = 1 << 30,
     /* Pointer encodings (LSB, "DWARF Exception Header Encoding"). */
     PE_FORMAT = 0x0f,
@@ -89,34 +89,6 @@ static bool cie_encoding(const unsigned char *record, size_t len, unsigned char 
     return true;
 }
 
-static void walk_add_cie(struct walk *walk, remote_addr at, const unsigned char *record, size_t len)
-{
-    struct cie cie = {.at = at};
-
-    if (walk->cie_count == CIES_MAX) {
-        walk->failed = true;
-        return;
-    }
-    cie.usable = cie_encoding(record, len, &cie.encoding);
-    if (!LIST_GROW(walk->cies, walk->cie_capacity, walk->cie_count)) {
-        walk->failed = true;
-        return;
-    }
-    walk->cies[walk->cie_count++] = cie;
-}
-
-/* CIEs are visited in the order of their addresses. */
-static const struct cie *walk_cie(struct walk *walk, remote_addr at)
-{
-    if (walk->last < walk->cie_count && walk->cies[walk->last].at == at)
-        return &walk->cies[walk->last];
-    size_t low = SEARCH_FIRST(i, walk->cie_count, walk->cies[i].at >= at);
-    if (low == walk->cie_count || walk->cies[low].at != at)
-        return NULL;
-    walk->last = low;
-    return &walk->cies[low];
-}
-
 /*
  * Reads an encoded pointer at bytes, which are at address `where`. Returns its
  * size in bytes; 0: unknown encoding.
@@ -153,11 +125,16 @@ static size_t read_pointer(unsigned char encoding, const unsigned char *bytes, r
 static void walk_add_fde(struct walk *walk, remote_addr at, const unsigned char *record, size_t len)
 {
     const struct module *module = walk->view->module;
-    const struct cie *cie = walk_cie(walk, at + 4 - word32(record + 4));
+    const remote_addr cie_at = at + 4 - word32(record + 4);
+    const struct cie *cie;
     uint64_t start, size;
     size_t n;
 
-    if (!cie || !cie->usable || len < 16 ||
+    /* CIEs are visited in the order of their addresses. */
+    if (walk->last >= walk->cie_count || walk->cies[walk->last].at != cie_at)
+        walk->last = SEARCH_FIRST(i, walk->cie_count, walk->cies[i].at >= cie_at);
+    cie = walk->last < walk->cie_count ? &walk->cies[walk->last] : NULL;
+    if (!cie || cie->at != cie_at || !cie->usable || len < 16 ||
         !(n = read_pointer(cie->encoding, record + 8, at + 8, &start)) ||
         !read_pointer(cie->encoding & PE_FORMAT, record + 8 + n, 0, &size)) {
         walk->failed = true; /* otherwise a function would be missed */
@@ -176,37 +153,40 @@ static void walk_add_fde(struct walk *walk, remote_addr at, const unsigned char 
 }
 
 /* A record: its length, then 0 for a CIE, otherwise the distance back to its CIE. */
-static void visit_record(struct walk *walk, remote_addr at, const unsigned char *record, size_t len)
-{
-    uint32_t length = word32(record);
-
-    walk->ended = length == 0;
-    walk->failed = length == UINT32_MAX || (length && length < 4);
-    if (walk->ended || walk->failed)
-        return;
-    walk->skip_to = at + 4 + length;
-    if (len > 4 + (size_t)length)
-        len = 4 + (size_t)length;
-    if (len < 8)
-        return;
-    if (word32(record + 4) == 0)
-        walk_add_cie(walk, at, record, len);
-    else
-        walk_add_fde(walk, at, record, len);
-}
-
 static bool visit_piece(void *ctx, const struct piece *piece)
 {
     struct walk *walk = ctx;
 
     while (!walk->ended && !walk->failed && walk->skip_to - piece->at < piece->fresh) {
-        size_t offset = (size_t)(walk->skip_to - piece->at), left = piece->len - offset;
+        const remote_addr at = walk->skip_to;
+        size_t offset = (size_t)(at - piece->at), len = piece->len - offset;
         unsigned char record[RECORD_HEAD] = {0}; /* the last one may be shorter */
-        if (left < 4)
+        if (len < 4)
             return false;
-        left = left < RECORD_HEAD ? left : RECORD_HEAD;
-        memcpy(record, piece->bytes + offset, left);
-        visit_record(walk, walk->skip_to, record, left);
+        len = len < RECORD_HEAD ? len : RECORD_HEAD;
+        memcpy(record, piece->bytes + offset, len);
+
+        uint32_t length = word32(record);
+        walk->ended = length == 0;
+        walk->failed = length == UINT32_MAX || (length && length < 4);
+        if (walk->ended || walk->failed)
+            break;
+        walk->skip_to = at + 4 + length;
+        if (len > 4 + (size_t)length)
+            len = 4 + (size_t)length;
+        if (len < 8)
+            continue;
+        if (word32(record + 4) != 0) {
+            walk_add_fde(walk, at, record, len);
+            continue;
+        }
+        walk->failed = walk->cie_count == CIES_MAX ||
+                       !LIST_GROW(walk->cies, walk->cie_capacity, walk->cie_count);
+        if (!walk->failed) {
+            struct cie *cie = &walk->cies[walk->cie_count++];
+            cie->at = at;
+            cie->usable = cie_encoding(record, len, &cie->encoding);
+        }
     }
     return !walk->ended && !walk->failed;
 }
@@ -232,27 +212,15 @@ static bool find_by_header(const struct view *view, remote_addr *start, remote_a
 /* ld gives a non-PIE static program no PT_GNU_EH_FRAME; strip leaves the section headers. */
 static bool find_by_section(const struct view *view, remote_addr *start, remote_addr *end)
 {
-    const Elf64_Ehdr *header = &view->image.header;
-    Elf64_Shdr names, section;
-    char name[16];
+    struct sections sections;
+    Elf64_Shdr section;
 
-    if (view->fd < 0 || !header->e_shoff || header->e_shentsize != sizeof section ||
-        header->e_shnum > SECTIONS_MAX || header->e_shstrndx >= header->e_shnum ||
-        !file_read(view->fd, header->e_shoff + header->e_shstrndx * sizeof names, &names,
-                   sizeof names))
+    if (view->fd < 0 || !sections_open(&sections, view->fd) ||
+        !section_named(&sections, ".eh_frame", &section) || !(section.sh_flags & SHF_ALLOC))
         return false;
-    for (unsigned i = 0; i < header->e_shnum; i++) {
-        if (!file_read(view->fd, header->e_shoff + i * sizeof section, &section, sizeof section))
-            return false;
-        if (!(section.sh_flags & SHF_ALLOC) ||
-            !file_read(view->fd, names.sh_offset + section.sh_name, name, sizeof ".eh_frame") ||
-            memcmp(name, ".eh_frame", sizeof ".eh_frame") != 0)
-            continue;
-        *start = section.sh_addr + view->image.bias;
-        *end = *start + section.sh_size;
-        return *end > *start && section.sh_size < EH_FRAME_MAX;
-    }
-    return false;
+    *start = section.sh_addr + view->image.bias;
+    *end = *start + section.sh_size;
+    return *end > *start && section.sh_size < EH_FRAME_MAX;
 }
 
 static int compare_frames(const void *a, const void *b)
@@ -261,30 +229,12 @@ static int compare_frames(const void *a, const void *b)
     return (x->start > y->start) - (x->start < y->start);
 }
 
-/* Sorts the functions, drops duplicates, and ends each where the next one starts. */
-static void frames_settle(struct eh_frames *frames)
-{
-    size_t kept = 0;
-
-    qsort(frames->list, frames->count, sizeof *frames->list, compare_frames);
-    for (size_t i = 1; i < frames->count; i++) {
-        struct eh_frame *last = &frames->list[kept], *next = &frames->list[i];
-        if (next->start == last->start) {
-            last->size = next->size > last->size ? next->size : last->size;
-            continue;
-        }
-        if (last->size > next->start - last->start)
-            last->size = next->start - last->start;
-        frames->list[++kept] = *next;
-    }
-    frames->count = kept + 1;
-}
-
 bool eh_frames_load(struct eh_frames *frames, const struct view *view)
 {
     struct walk walk = {.view = view, .frames = frames};
     remote_addr start, end;
     struct segment segment;
+    size_t kept = 0;
 
     *frames = (struct eh_frames){.base = view->module->start};
     if (!find_by_header(view, &start, &end) && !find_by_section(view, &start, &end))
@@ -298,7 +248,20 @@ bool eh_frames_load(struct eh_frames *frames, const struct view *view)
         eh_frames_free(frames);
         return false;
     }
-    frames_settle(frames);
+
+    /* Sorts the functions, drops duplicates, and ends each where the next one starts. */
+    qsort(frames->list, frames->count, sizeof *frames->list, compare_frames);
+    for (size_t i = 1; i < frames->count; i++) {
+        struct eh_frame *last = &frames->list[kept], *next = &frames->list[i];
+        if (next->start == last->start) {
+            last->size = next->size > last->size ? next->size : last->size;
+            continue;
+        }
+        if (last->size > next->start - last->start)
+            last->size = next->start - last->start;
+        frames->list[++kept] = *next;
+    }
+    frames->count = kept + 1;
     return true;
 }
 

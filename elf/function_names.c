@@ -1,7 +1,7 @@
 #include "elf/function_names.h"
 #include "elf/debugfile.h"
 #include "elf/minidebug.h"
-#include "elf/symtab.h"
+#include "elf/sections.h"
 
 #include <string.h>
 
@@ -64,27 +64,18 @@ static int open_debugfile(const struct function_names *symbols)
     return rc ? rc : found.fd;
 }
 
-static bool visit_separate(const struct function_names *symbols, enum symbol_place place,
-                           const struct name_query *names, symbol_visitor visit, void *ctx)
-{
-    AUTO_CLOSE int fd =
-        place == SYMBOLS_MINIDEBUG ? minidebug_open(symbols->file) : open_debugfile(symbols);
-
-    return fd >= 0 && symtab_visit(fd, image_file_bias(&symbols->image, fd), names, visit, ctx);
-}
-
 bool function_names_visit(const struct function_names *symbols, enum symbol_place place,
                           const struct name_query *names, symbol_visitor visit, void *ctx)
 {
-    switch (place) {
-    case SYMBOLS_DYNSYM:
+    AUTO_CLOSE int fd = -1;
+
+    if (place == SYMBOLS_DYNSYM)
         return visit_dynsym(symbols, names, visit, ctx);
-    case SYMBOLS_SYMTAB:
+    if (place == SYMBOLS_SYMTAB)
         return symbols->file >= 0 &&
                symtab_visit(symbols->file, symbols->image.bias, names, visit, ctx);
-    default:
-        return visit_separate(symbols, place, names, visit, ctx);
-    }
+    fd = place == SYMBOLS_MINIDEBUG ? minidebug_open(symbols->file) : open_debugfile(symbols);
+    return fd >= 0 && symtab_visit(fd, image_file_bias(&symbols->image, fd), names, visit, ctx);
 }
 
 /* A visit of two places that has ended in the first must not continue in the second. */

@@ -7,7 +7,7 @@
 
 #include "elf/image.h"
 #include "elf/modules.h"
-#include "elf/strtab.h"
+#include "elf/sections.h"
 
 enum symbol_place {
     SYMBOLS_DYNSYM,    /* .dynsym, as it is mapped */

@@ -38,59 +38,18 @@ static bool image_header_valid(const Elf64_Ehdr *header)
            header->e_phnum <= IMAGE_PHDRS_MAX;
 }
 
-static bool read_phdrs(struct image *image)
+static const Elf64_Phdr *first_load(const Elf64_Phdr *phdrs, size_t count)
 {
-    image->phdr_count = image->header.e_phnum;
-    return memory_read_cached(image->memory, image->base + image->header.e_phoff, image->phdrs,
-                              image->phdr_count * sizeof *image->phdrs);
-}
-
-/* The header is at the start of the first PT_LOAD, so base is the address of its p_vaddr. */
-static bool find_bias(struct image *image)
-{
-    for (size_t i = 0; i < image->phdr_count; i++) {
-        const Elf64_Phdr *ph = &image->phdrs[i];
-        if (ph->p_type != PT_LOAD)
-            continue;
-        image->bias = image->base - (ph->p_vaddr - ph->p_offset);
-        return true;
-    }
-    return false;
+    for (size_t i = 0; i < count; i++)
+        if (phdrs[i].p_type == PT_LOAD)
+            return &phdrs[i];
+    return NULL;
 }
 
 /* glibc stores run-time addresses into .dynamic; musl and ld.so itself leave link-time ones. */
 static remote_addr dynamic_address(const struct image *image, uint64_t value)
 {
     return value >= image->base ? value : value + image->bias;
-}
-
-static void dynamic_entry(struct image *image, const Elf64_Dyn *dyn)
-{
-    switch (dyn->d_tag) {
-    case DT_SYMTAB:
-        image->symtab = dynamic_address(image, dyn->d_un.d_ptr);
-        break;
-    case DT_STRTAB:
-        image->strtab = dynamic_address(image, dyn->d_un.d_ptr);
-        break;
-    case DT_STRSZ:
-        image->strtab_size = dyn->d_un.d_val;
-        break;
-    case DT_GNU_HASH:
-        image->gnu_hash = dynamic_address(image, dyn->d_un.d_ptr);
-        break;
-    case DT_HASH:
-        image->sysv_hash = dynamic_address(image, dyn->d_un.d_ptr);
-        break;
-    case DT_NEEDED:
-        image->needs_library = true;
-        break;
-    case DT_FLAGS_1:
-        image->pie = dyn->d_un.d_val & DF_1_PIE;
-        break;
-    default:
-        break;
-    }
 }
 
 static void read_dynamic(struct image *image)
@@ -107,9 +66,33 @@ static void read_dynamic(struct image *image)
         Elf64_Dyn dyn;
         if (!memory_read_cached(image->memory, at + i * sizeof dyn, &dyn, sizeof dyn))
             return;
-        if (dyn.d_tag == DT_NULL)
+        switch (dyn.d_tag) {
+        case DT_NULL:
             return;
-        dynamic_entry(image, &dyn);
+        case DT_SYMTAB:
+            image->symtab = dynamic_address(image, dyn.d_un.d_ptr);
+            break;
+        case DT_STRTAB:
+            image->strtab = dynamic_address(image, dyn.d_un.d_ptr);
+            break;
+        case DT_STRSZ:
+            image->strtab_size = dyn.d_un.d_val;
+            break;
+        case DT_GNU_HASH:
+            image->gnu_hash = dynamic_address(image, dyn.d_un.d_ptr);
+            break;
+        case DT_HASH:
+            image->sysv_hash = dynamic_address(image, dyn.d_un.d_ptr);
+            break;
+        case DT_NEEDED:
+            image->needs_library = true;
+            break;
+        case DT_FLAGS_1:
+            image->pie = dyn.d_un.d_val & DF_1_PIE;
+            break;
+        default:
+            break;
+        }
     }
 }
 
@@ -118,10 +101,18 @@ bool image_open(struct image *image, struct memory *memory, remote_addr base)
     memset(image, 0, sizeof *image);
     image->memory = memory;
     image->base = base;
-    if (!memory_read_cached(memory, base, &image->header, sizeof image->header))
+    if (!memory_read_cached(memory, base, &image->header, sizeof image->header) ||
+        !image_header_valid(&image->header))
         return false;
-    if (!image_header_valid(&image->header) || !read_phdrs(image) || !find_bias(image))
+    image->phdr_count = image->header.e_phnum;
+    if (!memory_read_cached(memory, base + image->header.e_phoff, image->phdrs,
+                            image->phdr_count * sizeof *image->phdrs))
         return false;
+    const Elf64_Phdr *load = first_load(image->phdrs, image->phdr_count);
+    if (!load)
+        return false;
+    /* The header is at the start of the first PT_LOAD, so base is the address of its p_vaddr. */
+    image->bias = base - (load->p_vaddr - load->p_offset);
     read_dynamic(image);
     return true;
 }
@@ -138,22 +129,6 @@ bool image_is_static_program(const struct image *image)
 {
     return !image_has_interpreter(image) && !image->needs_library &&
            (image->pie || image->header.e_type == ET_EXEC);
-}
-
-static bool read_dynsym(const struct image *image, uint64_t index, Elf64_Sym *sym)
-{
-    return memory_read_cached(image->memory, image->symtab + index * sizeof *sym, sym, sizeof *sym);
-}
-
-static bool name_is(const struct image *image, const Elf64_Sym *sym, const char *name)
-{
-    char text[NAME_MAX_];
-    size_t n = strlen(name) + 1;
-
-    if (n > sizeof text || sym->st_name >= image->strtab_size)
-        return false;
-    return memory_read_cached(image->memory, image->strtab + sym->st_name, text, n) &&
-           memcmp(text, name, n) == 0;
 }
 
 static void symbol_fill(const struct image *image, const Elf64_Sym *sym, struct symbol *out)
@@ -176,23 +151,19 @@ struct lookup {
 static bool visit_dynsym_entry(const struct image *image, uint64_t index,
                                const struct lookup *lookup)
 {
+    const size_t n = strlen(lookup->name) + 1;
+    char name[NAME_MAX_];
     Elf64_Sym sym;
     struct symbol symbol;
 
-    if (!read_dynsym(image, index, &sym) || sym.st_shndx == SHN_UNDEF ||
-        !name_is(image, &sym, lookup->name))
+    if (!memory_read_cached(image->memory, image->symtab + index * sizeof sym, &sym, sizeof sym) ||
+        sym.st_shndx == SHN_UNDEF || n > sizeof name || sym.st_name >= image->strtab_size)
+        return true;
+    if (!memory_read_cached(image->memory, image->strtab + sym.st_name, name, n) ||
+        memcmp(name, lookup->name, n) != 0)
         return true;
     symbol_fill(image, &sym, &symbol);
     return lookup->visit(lookup->ctx, lookup->name, &symbol);
-}
-
-static uint32_t gnu_hash_of(const char *name)
-{
-    uint32_t h = 5381;
-
-    for (; *name; name++)
-        h = h * 33 + (unsigned char)*name;
-    return h;
 }
 
 struct gnu_header {
@@ -204,29 +175,29 @@ static bool read_word(const struct image *image, remote_addr at, uint32_t *out)
     return memory_read_cached(image->memory, at, out, sizeof *out);
 }
 
-/*
- * Two bits of a 64-bit word of the bloom filter must be set (glibc,
- * elf/dl-lookup.c, do_lookup_x).
- */
-static bool gnu_bloom_passes(const struct image *image, const struct gnu_header *gnu, uint32_t hash)
-{
-    uint64_t word;
-    remote_addr at = image->gnu_hash + sizeof *gnu + hash / 64 % gnu->bloom_words * 8;
-
-    if (!memory_read_cached(image->memory, at, &word, sizeof word))
-        return false;
-    return word >> (hash % 64) & word >> ((hash >> (gnu->bloom_shift & 31)) % 64) & 1;
-}
-
 static void gnu_lookup(const struct image *image, const struct lookup *lookup)
 {
-    uint32_t hash = gnu_hash_of(lookup->name), index, entry;
+    uint32_t hash = 5381, index, entry;
     struct gnu_header gnu;
+    uint64_t word;
 
+    for (const char *c = lookup->name; *c; c++)
+        hash = hash * 33 + (unsigned char)*c;
     if (!memory_read_cached(image->memory, image->gnu_hash, &gnu, sizeof gnu) || !gnu.buckets ||
-        !gnu.bloom_words || !gnu_bloom_passes(image, &gnu, hash))
+        !gnu.bloom_words)
         return;
-    remote_addr buckets = image->gnu_hash + sizeof gnu + gnu.bloom_words * 8ull;
+
+    /*
+     * Two bits of a 64-bit word of the bloom filter must be set (glibc,
+     * elf/dl-lookup.c, do_lookup_x).
+     */
+    remote_addr bloom = image->gnu_hash + sizeof gnu;
+    if (!memory_read_cached(image->memory, bloom + hash / 64 % gnu.bloom_words * 8, &word,
+                            sizeof word) ||
+        !(word >> (hash % 64) & word >> ((hash >> (gnu.bloom_shift & 31)) % 64) & 1))
+        return;
+
+    remote_addr buckets = bloom + gnu.bloom_words * 8ull;
     remote_addr chains = buckets + gnu.buckets * 4ull;
     if (!read_word(image, buckets + hash % gnu.buckets * 4ull, &index) || index < gnu.first_symbol)
         return;
@@ -240,26 +211,19 @@ static void gnu_lookup(const struct image *image, const struct lookup *lookup)
     }
 }
 
-static uint32_t sysv_hash_of(const char *name)
-{
-    uint32_t h = 0;
-
-    for (; *name; name++) {
-        h = (h << 4) + (unsigned char)*name;
-        h ^= (h >> 24) & 0xf0;
-        h &= 0x0fffffff;
-    }
-    return h;
-}
-
 static void sysv_lookup(const struct image *image, const struct lookup *lookup)
 {
-    uint32_t counts[2], index;
+    uint32_t hash = 0, counts[2], index;
 
+    for (const char *c = lookup->name; *c; c++) {
+        hash = (hash << 4) + (unsigned char)*c;
+        hash ^= (hash >> 24) & 0xf0;
+        hash &= 0x0fffffff;
+    }
     if (!memory_read_cached(image->memory, image->sysv_hash, counts, sizeof counts) || !counts[0])
         return;
     remote_addr buckets = image->sysv_hash + 8, chains = buckets + counts[0] * 4ull;
-    if (!read_word(image, buckets + sysv_hash_of(lookup->name) % counts[0] * 4ull, &index))
+    if (!read_word(image, buckets + hash % counts[0] * 4ull, &index))
         return;
     for (unsigned step = 0; index && index < counts[1] && step < CHAIN_MAX; step++)
         if (!visit_dynsym_entry(image, index, lookup) ||
@@ -329,13 +293,21 @@ static bool window_read(const struct image *image, struct window *window, remote
     return true;
 }
 
-/* Returns the number of .dynsym entries: the end of the chain of the highest bucket. */
-static uint64_t gnu_symbol_count(const struct image *image)
+/*
+ * Returns the number of .dynsym entries; with .gnu.hash, the end of the chain of the highest
+ * bucket.
+ */
+static uint64_t symbol_count(const struct image *image)
 {
     struct gnu_header gnu;
     struct window window = {.len = 0};
-    uint32_t highest = 0, value;
+    uint32_t highest = 0, value, counts[2];
 
+    if (!image->gnu_hash)
+        return image->sysv_hash &&
+                       memory_read_cached(image->memory, image->sysv_hash, counts, sizeof counts)
+                   ? counts[1]
+                   : 0;
     if (!memory_read_cached(image->memory, image->gnu_hash, &gnu, sizeof gnu))
         return 0;
     if (gnu.buckets > BUCKETS_MAX || gnu.bloom_words > BUCKETS_MAX)
@@ -357,37 +329,10 @@ static uint64_t gnu_symbol_count(const struct image *image)
     return 0;
 }
 
-static uint64_t symbol_count(const struct image *image)
-{
-    uint32_t counts[2];
-
-    if (image->gnu_hash)
-        return gnu_symbol_count(image);
-    if (image->sysv_hash &&
-        memory_read_cached(image->memory, image->sysv_hash, counts, sizeof counts))
-        return counts[1];
-    return 0;
-}
-
-static bool is_defined_function(const Elf64_Sym *sym)
-{
-    return sym->st_shndx != SHN_UNDEF && sym->st_value &&
-           (ELF64_ST_TYPE(sym->st_info) == STT_FUNC || ELF64_ST_TYPE(sym->st_info) == STT_NOTYPE);
-}
-
-/*
- * A name longer than the limit does not count: hostile files have one that
- * fills the whole table.
- */
-static bool ends_in(const char *text, size_t n, const char *suffix)
-{
-    size_t m = strlen(suffix);
-    return n < SYMBOL_NAME_MAX && n >= m && memcmp(text + n - m, suffix, m) == 0;
-}
-
 void image_symbols_ending(const struct image *image, const char *suffix, symbol_visitor visit,
                           void *ctx)
 {
+    const size_t suffix_len = strlen(suffix);
     uint64_t size = image->strtab_size, count, looked_at = 0;
     struct window window = {.len = 0};
     AUTO_FREE char *names = NULL;
@@ -396,7 +341,7 @@ void image_symbols_ending(const struct image *image, const char *suffix, symbol_
         !memory_read(image->memory, image->strtab, names, size))
         return;
     names[size] = '\0';
-    if (!memmem(names, size + 1, suffix, strlen(suffix) + 1))
+    if (!memmem(names, size + 1, suffix, suffix_len + 1))
         return;
     count = symbol_count(image);
     for (uint64_t i = 1; i < count && i < DYNSYM_MAX && looked_at < DYNAMES_MAX; i++) {
@@ -404,24 +349,26 @@ void image_symbols_ending(const struct image *image, const char *suffix, symbol_
         struct symbol symbol;
         if (!window_read(image, &window, image->symtab + i * sizeof sym, &sym, sizeof sym))
             return;
-        if (!is_defined_function(&sym) || sym.st_name >= size)
-            continue;
-        size_t len = strnlen(names + sym.st_name, SYMBOL_NAME_MAX);
-        looked_at += len;
-        if (!ends_in(names + sym.st_name, len, suffix))
-            continue;
         symbol_fill(image, &sym, &symbol);
-        if (!visit(ctx, names + sym.st_name, &symbol))
+        if (sym.st_shndx == SHN_UNDEF || !sym.st_value || sym.st_name >= size ||
+            (symbol.type != STT_FUNC && symbol.type != STT_NOTYPE))
+            continue;
+        const char *name = names + sym.st_name;
+        size_t len = strnlen(name, SYMBOL_NAME_MAX);
+        looked_at += len;
+        /*
+         * A name longer than the limit does not count: hostile files have one that
+         * fills the whole table.
+         */
+        if (len == SYMBOL_NAME_MAX || len < suffix_len ||
+            memcmp(name + len - suffix_len, suffix, suffix_len) != 0)
+            continue;
+        if (!visit(ctx, name, &symbol))
             return;
     }
 }
 
-static uint64_t align4(uint64_t n)
-{
-    return (n + 3) & ~3ull;
-}
-
-/* Walks ELF notes; namesz and descsz are untrusted 32-bit numbers. */
+/* Walks ELF notes; namesz and descsz are untrusted 32-bit numbers, padded to 4 bytes. */
 bool notes_build_id(const unsigned char *notes, size_t len, struct build_id *out)
 {
     size_t at = 0;
@@ -429,8 +376,8 @@ bool notes_build_id(const unsigned char *notes, size_t len, struct build_id *out
     while (len - at >= sizeof(Elf64_Nhdr)) {
         Elf64_Nhdr note;
         memcpy(&note, notes + at, sizeof note);
-        uint64_t desc = at + sizeof note + align4(note.n_namesz);
-        uint64_t next = desc + align4(note.n_descsz);
+        uint64_t desc = at + sizeof note + ((note.n_namesz + 3ull) & ~3ull);
+        uint64_t next = desc + ((note.n_descsz + 3ull) & ~3ull);
         if (desc + note.n_descsz > len)
             return false;
         if (note.n_type == NT_GNU_BUILD_ID && note.n_namesz == 4 && note.n_descsz > 0 &&
@@ -501,24 +448,11 @@ bool file_build_id(int fd, struct build_id *out)
     return false;
 }
 
-static bool first_vaddr(const Elf64_Phdr *phdrs, size_t count, uint64_t *out)
-{
-    for (size_t i = 0; i < count; i++) {
-        if (phdrs[i].p_type != PT_LOAD)
-            continue;
-        *out = phdrs[i].p_vaddr;
-        return true;
-    }
-    return false;
-}
-
 uint64_t image_file_bias(const struct image *image, int fd)
 {
     Elf64_Phdr phdrs[IMAGE_PHDRS_MAX];
-    uint64_t its, own;
+    const Elf64_Phdr *its = first_load(phdrs, file_phdrs(fd, phdrs));
+    const Elf64_Phdr *own = first_load(image->phdrs, image->phdr_count);
 
-    if (!first_vaddr(phdrs, file_phdrs(fd, phdrs), &its) ||
-        !first_vaddr(image->phdrs, image->phdr_count, &own))
-        return image->bias;
-    return image->bias + (own - its);
+    return its && own ? image->bias + (own->p_vaddr - its->p_vaddr) : image->bias;
 }

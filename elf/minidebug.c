@@ -31,16 +31,6 @@ static int decoder_error(lzma_ret rc)
     }
 }
 
-static int write_unpacked(int to, uint64_t *written, const unsigned char *block, size_t len)
-{
-    if (len > MINIDEBUG_UNPACKED_MAX - *written)
-        return -EFBIG;
-    if (pwrite(to, block, len, (off_t)*written) != (ssize_t)len)
-        return errno == EFBIG ? -EFBIG : -ENOMEM;
-    *written += len;
-    return 0;
-}
-
 /*
  * Each iteration consumes input or produces output, and both are bounded;
  * otherwise LZMA_BUF_ERROR.
@@ -63,8 +53,12 @@ int minidebug_unpack(const unsigned char *packed, size_t len, int to)
         stream.avail_out = BLOCK;
         rc = lzma_code(&stream, LZMA_FINISH);
         err = rc == LZMA_STREAM_END ? 0 : decoder_error(rc);
-        if (!err)
-            err = write_unpacked(to, &written, block, BLOCK - stream.avail_out);
+        size_t n = BLOCK - stream.avail_out;
+        if (!err && n > MINIDEBUG_UNPACKED_MAX - written)
+            err = -EFBIG;
+        if (!err && pwrite(to, block, n, (off_t)written) != (ssize_t)n)
+            err = errno == EFBIG ? -EFBIG : -ENOMEM;
+        written += n;
     }
     lzma_end(&stream);
     return err;
@@ -111,31 +105,13 @@ static int unpack_apart(const struct packed *packed, int to)
     return rc ? rc : answer > 0 ? -EBADMSG : answer;
 }
 
-/* Reads the section: the child has no file to read. */
-static int unpack(int from, const Elf64_Shdr *section, int to)
-{
-    AUTO_FREE unsigned char *bytes = malloc(section->sh_size);
-    const struct packed packed = {bytes, section->sh_size};
-
-    if (!bytes)
-        return -ENOMEM;
-    return file_read(from, section->sh_offset, bytes, packed.len) ? unpack_apart(&packed, to)
-                                                                  : -EBADMSG;
-}
-
-static bool is_elf(int fd)
-{
-    char magic[SELFMAG];
-
-    return file_read(fd, 0, magic, SELFMAG) && memcmp(magic, ELFMAG, SELFMAG) == 0;
-}
-
 int minidebug_open(int fd)
 {
     AUTO_CLOSE int memory = -1;
+    AUTO_FREE unsigned char *bytes = NULL;
     struct sections sections;
     Elf64_Shdr section;
-    int rc;
+    char magic[SELFMAG];
 
     if (!sections_open(&sections, fd) || !section_named(&sections, ".gnu_debugdata", &section))
         return -ENOENT;
@@ -147,8 +123,15 @@ int minidebug_open(int fd)
     memory = memfd_create("gnu_debugdata", MFD_CLOEXEC);
     if (memory < 0)
         return -errno;
-    rc = unpack(fd, &section, memory);
+    bytes = malloc(section.sh_size); /* the child has no file to read */
+    if (!bytes)
+        return -ENOMEM;
+    if (!file_read(fd, section.sh_offset, bytes, section.sh_size))
+        return -EBADMSG;
+    int rc = unpack_apart(&(struct packed){bytes, section.sh_size}, memory);
     if (rc)
         return rc;
-    return is_elf(memory) ? named_open(memory, O_RDONLY) : -EBADMSG;
+    if (!file_read(memory, 0, magic, SELFMAG) || memcmp(magic, ELFMAG, SELFMAG) != 0)
+        return -EBADMSG;
+    return named_open(memory, O_RDONLY);
 }

@@ -1,15 +1,17 @@
-/* module_open: opens the file behind a mapping, and no other file. */
+#include "elf/modulefile.h"
 #include "elf/image.h"
 #include "elf/modules.h"
-#include "elf/rootfile.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
+
+/* ---- module_open: the file behind a mapping, and no other file ---- */
 
 enum { COMPARED_BLOCK = 16 << 10, COMPARED_MAX = 1 << 20 };
 
@@ -51,15 +53,6 @@ static bool same_content(const struct image *image, int fd)
     return compared;
 }
 
-/* True if the file has the same program headers. */
-static bool same_layout(const struct image *image, int fd)
-{
-    Elf64_Phdr phdrs[IMAGE_PHDRS_MAX];
-    size_t count = file_phdrs(fd, phdrs);
-
-    return count == image->phdr_count && memcmp(phdrs, image->phdrs, count * sizeof *phdrs) == 0;
-}
-
 static uint64_t file_page(uint64_t addr)
 {
     return addr & ~(uint64_t)(MEMORY_PAGE - 1);
@@ -91,6 +84,7 @@ static bool same_place(const struct module *module, int fd)
  */
 static bool is_recorded_file(int fd, const struct module *module, struct memory *memory)
 {
+    Elf64_Phdr phdrs[IMAGE_PHDRS_MAX];
     struct build_id file, mapped;
     struct image image;
 
@@ -99,7 +93,8 @@ static bool is_recorded_file(int fd, const struct module *module, struct memory 
     if (image_build_id(&image, &mapped))
         return file_build_id(fd, &file) && file.len == mapped.len &&
                memcmp(file.bytes, mapped.bytes, file.len) == 0;
-    return same_layout(&image, fd);
+    size_t count = file_phdrs(fd, phdrs);
+    return count == image.phdr_count && memcmp(phdrs, image.phdrs, count * sizeof *phdrs) == 0;
 }
 
 /*
@@ -158,52 +153,32 @@ static int open_below_chroot(const struct target *target, const char *path)
     return open_path_in_root(target, path + n);
 }
 
-/* True if the operator has named the file of this module. */
-static bool is_named_program(const struct module *module, const struct target_record *record)
-{
-    return record->program >= 0 && record->program_at >= module->start &&
-           record->program_at < module->end;
-}
-
 /* Opens the program that the operator has named, or a path below the root of a core file. */
-static int open_recorded(const struct module *module, const struct target *target)
-{
-    const struct target_record *record = target->record;
-    enum inroot_links links = record->root >= 0 ? INROOT_FOLLOW : INROOT_NO_LINKS;
-    AUTO_CLOSE int root = -1;
-
-    if (is_named_program(module, record))
-        return regular_open(record->program);
-    root = root_open(target);
-    return root < 0 ? root : root_open_file(root, module->path, links);
-}
-
 static int open_of_record(const struct module *module, const struct target *target,
                           struct memory *memory)
 {
-    AUTO_CLOSE int fd = open_recorded(module, target);
+    const struct target_record *record = target->record;
+    enum inroot_links links = record->root >= 0 ? INROOT_FOLLOW : INROOT_NO_LINKS;
+    AUTO_CLOSE int fd = -1, root = -1;
 
+    if (record->program >= 0 && record->program_at >= module->start &&
+        record->program_at < module->end) {
+        fd = regular_open(record->program);
+    } else {
+        root = root_open(target);
+        fd = root < 0 ? root : root_open_file(root, module->path, links);
+    }
     if (fd < 0)
         return fd == -EINVAL ? -ESTALE : fd;
     return is_recorded_file(fd, module, memory) ? steal_fd(&fd) : -ESTALE;
-}
-
-/* /proc/PID/maps marks an unlinked file with " (deleted)"; a name may also end in that text. */
-static int open_by_path(const struct module *module, const struct target *target)
-{
-    char marked[PATH_MAX];
-
-    if (!module->deleted)
-        return open_path_in_root(target, module->path);
-    if (snprintf(marked, sizeof marked, "%s (deleted)", module->path) >= (int)sizeof marked)
-        return -ENOENT;
-    return open_path_in_root(target, marked);
 }
 
 enum file_way { BY_MAPPING, BY_PROGRAM, BY_PATH, BELOW_CHROOT, BY_PATH_FROM_HERE, FILE_WAYS };
 
 static int open_way(enum file_way way, const struct module *module, const struct target *target)
 {
+    char marked[PATH_MAX];
+
     switch (way) {
     case BY_MAPPING:
         return reopen_regular(procfs_openf(target->proc, O_PATH, "%d/map_files/%llx-%llx",
@@ -212,7 +187,12 @@ static int open_way(enum file_way way, const struct module *module, const struct
     case BY_PROGRAM:
         return reopen_regular(procfs_openf(target->proc, O_PATH, "%d/exe", target_via(target)));
     case BY_PATH:
-        return open_by_path(module, target);
+        if (!module->deleted)
+            return open_path_in_root(target, module->path);
+        /* /proc/PID/maps marks an unlinked file; a name may also end in that text. */
+        if (snprintf(marked, sizeof marked, "%s (deleted)", module->path) >= (int)sizeof marked)
+            return -ENOENT;
+        return open_path_in_root(target, marked);
     case BELOW_CHROOT:
         return module->deleted ? -ENOENT : open_below_chroot(target, module->path);
     default:
@@ -238,4 +218,106 @@ int module_open(const struct module *module, const struct target *target, struct
             result = fd;
     }
     return result;
+}
+
+/* ---- by paths in a root ---- */
+
+/* Names the same directory again. */
+static int reopen_root(int root)
+{
+    int fd = fcntl(root, F_DUPFD_CLOEXEC, 0);
+    return fd < 0 ? -errno : fd;
+}
+
+int root_open(const struct target *target)
+{
+    if (target && target->record && target->record->root >= 0)
+        return reopen_root(target->record->root);
+    if (target && target->kept_root)
+        return reopen_root(*target->kept_root);
+    if (target && !target->record)
+        return procfs_openf(target->proc, O_PATH | O_DIRECTORY, "%d/root", target_via(target));
+    int fd = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
+    return fd < 0 ? -errno : fd;
+}
+
+int root_open_file(int root, const char *path, enum inroot_links links)
+{
+    AUTO_CLOSE int named = inroot_name(root, path, links);
+
+    return named < 0 ? named : regular_open(named);
+}
+
+/* ---- files that stay open ---- */
+
+/* Takes the file descriptor of the same module out of the former list; -1: it has none. */
+static int take_former(struct kept_files *former, const struct module *module)
+{
+    for (size_t i = 0; i < former->count; i++) {
+        struct kept_file *file = &former->list[i];
+        if (file->start == module->start && file->end == module->end &&
+            file->inode == module->inode)
+            return steal_fd(&file->fd);
+    }
+    return -1;
+}
+
+static void close_list(struct kept_files *kept)
+{
+    for (size_t i = 0; i < kept->count; i++)
+        util_close(&kept->list[i].fd);
+    free(kept->list);
+    kept->list = NULL;
+    kept->count = 0;
+}
+
+void kept_files_renew(struct kept_files *kept, const struct modules *modules, struct target *target,
+                      struct memory *memory)
+{
+    struct kept_file *list = calloc(modules->count ? modules->count : 1, sizeof *list);
+    size_t count = 0;
+
+    target->kept_root = NULL; /* root_open shows the present one */
+    int root = root_open(target);
+    if (root >= 0) {
+        if (kept->renewed)
+            util_close(&kept->root);
+        kept->root = root;
+        kept->renewed = true;
+    }
+    target->kept_root = kept->renewed ? &kept->root : NULL;
+    if (!list)
+        return;
+    for (size_t i = 0; i < modules->count && count < KEPT_FILES_MAX; i++) {
+        const struct module *module = &modules->list[i];
+        if (!module->inode || module->exec_start == module->exec_end)
+            continue;
+        int fd = take_former(kept, module);
+        if (fd < 0)
+            fd = module_open(module, target, memory);
+        list[count++] = (struct kept_file){module->start, module->end, module->inode, fd};
+    }
+    close_list(kept);
+    kept->list = list;
+    kept->count = count;
+}
+
+int kept_files_open(const struct kept_files *kept, remote_addr addr)
+{
+    for (size_t i = 0; i < kept->count; i++) {
+        const struct kept_file *file = &kept->list[i];
+        if (addr >= file->start && addr < file->end) {
+            int fd = file->fd < 0 ? -1 : fcntl(file->fd, F_DUPFD_CLOEXEC, 0);
+            return fd >= 0 ? fd : file->fd < 0 ? -ENOENT : -errno;
+        }
+    }
+    return -ENOENT;
+}
+
+void kept_files_close(struct kept_files *kept)
+{
+    close_list(kept);
+    if (kept->renewed)
+        util_close(&kept->root);
+    kept->renewed = false;
 }

@@ -8,97 +8,55 @@
 #include <stdio.h>
 #include <string.h>
 
-/*
- * /proc/PID/maps writes a newline in a name as \012 and all other bytes
- * unchanged (seq_file_path).
- */
-static char *path_decode(struct arena *arena, const char *text, size_t len)
-{
-    char *path = arena_alloc(arena, len + 1), *out = path;
-
-    if (!path)
-        return NULL;
-    for (size_t i = 0; i < len; i++) {
-        if (len - i >= 4 && memcmp(text + i, "\\012", 4) == 0) {
-            *out++ = '\n';
-            i += 3;
-        } else {
-            *out++ = text[i];
-        }
-    }
-    *out = '\0';
-    return path;
-}
-
-/* Cuts the kernel's mark off the path of a file. False: it has none. */
-static bool path_cut_deleted(struct map_entry *entry)
-{
-    static const char mark[] = " (deleted)";
-    const size_t n = sizeof mark - 1;
-
-    if (!entry->inode || entry->path_len <= n ||
-        memcmp(entry->path + entry->path_len - n, mark, n) != 0)
-        return false;
-    entry->path_len -= n;
-    return true;
-}
-
 static bool entry_named(const struct map_entry *entry, const char *name)
 {
     return strncmp(name, entry->path, entry->path_len) == 0 && !name[entry->path_len];
 }
 
-static bool same_file(const struct module *module, const struct map_entry *entry)
+/*
+ * Returns the decoded path of a mapping without the kernel's mark, owned by the list; NULL: out
+ * of memory. /proc/PID/maps writes a newline in a name as \012 and all other bytes unchanged
+ * (seq_file_path).
+ */
+static const char *module_path(struct modules *modules, struct map_entry entry, bool *deleted)
 {
-    return module->inode == entry->inode && module->dev_major == entry->dev_major &&
-           module->dev_minor == entry->dev_minor;
-}
+    static const char mark[] = " (deleted)";
+    const size_t n = sizeof mark - 1;
+    const char *last = modules->count ? modules->list[modules->count - 1].path : NULL;
 
-static bool module_append(struct modules *modules, const struct map_entry *entry)
-{
-    struct module module = {
-        .start = entry->start,
-        .first_end = entry->end,
-        .dev_major = entry->dev_major,
-        .dev_minor = entry->dev_minor,
-        .inode = entry->inode,
-    };
-
-    struct map_entry named = *entry;
-
-    if (!LIST_GROW(modules->list, modules->capacity, modules->count))
-        return false;
-    module.deleted = path_cut_deleted(&named);
+    *deleted =
+        entry.inode && entry.path_len > n && memcmp(entry.path + entry.path_len - n, mark, n) == 0;
+    if (*deleted)
+        entry.path_len -= n;
     /* No decoded path has \012 in it: a text that equals one is its own decoding. */
-    module.path = modules->count && entry_named(&named, modules->list[modules->count - 1].path)
-                      ? modules->list[modules->count - 1].path
-                      : path_decode(&modules->paths, named.path, named.path_len);
-    if (!module.path)
-        return false;
-    modules->list[modules->count++] = module;
-    return true;
-}
+    if (last && entry_named(&entry, last))
+        return last;
 
-static void module_extend(struct module *module, const struct map_entry *entry)
-{
-    module->end = entry->end;
-    if (!(entry->prot & MAP_EXEC))
-        return;
-    if (module->exec_start == module->exec_end)
-        module->exec_start = entry->start;
-    module->exec_end = entry->end;
+    char *path = arena_alloc(&modules->paths, entry.path_len + 1), *out = path;
+    for (size_t i = 0; path && i < entry.path_len; i++) {
+        if (entry.path_len - i >= 4 && memcmp(entry.path + i, "\\012", 4) == 0) {
+            *out++ = '\n';
+            i += 3;
+        } else {
+            *out++ = entry.path[i];
+        }
+    }
+    return path;
 }
 
 /*
- * A process may map one of its own files a second time, to read it. A group
- * starts with the ELF header: a mapping of offset 0 that is read-only, or that
- * is not adjacent to the mapping before. (For a small file, lld also gives code
- * and data offset 0.)
+ * True if the mapping is another one of the module's group. A process may map one of its own
+ * files a second time, to read it. A group starts with the ELF header: a mapping of offset 0 that
+ * is read-only, or that is not adjacent to the mapping before. (For a small file, lld also gives
+ * code and data offset 0.)
  */
-static bool begins_group(const struct module *last, const struct map_entry *entry)
+static bool continues_group(const struct module *last, const struct map_entry *entry)
 {
-    return entry->offset == 0 &&
-           (!(entry->prot & (MAP_WRITE | MAP_EXEC)) || entry->start != last->end);
+    if (entry->inode == 0 || last->inode != entry->inode || last->dev_major != entry->dev_major ||
+        last->dev_minor != entry->dev_minor)
+        return false;
+    return entry->offset != 0 ||
+           (entry->prot & (MAP_WRITE | MAP_EXEC) && entry->start == last->end);
 }
 
 /* Returns the module of a mapping and creates it if needed; -1: none; -2: out of memory. */
@@ -108,32 +66,29 @@ static int module_of_entry(struct modules *modules, const struct map_entry *entr
 
     if (entry->inode == 0 && !entry_named(entry, "[vdso]"))
         return -1;
-    if (!last || !same_file(last, entry) || entry->inode == 0 || begins_group(last, entry)) {
-        if (!module_append(modules, entry))
+    if (!last || !continues_group(last, entry)) {
+        struct module module = {
+            .start = entry->start,
+            .first_end = entry->end,
+            .dev_major = entry->dev_major,
+            .dev_minor = entry->dev_minor,
+            .inode = entry->inode,
+        };
+        if (!LIST_GROW(modules->list, modules->capacity, modules->count))
             return -2;
+        module.path = module_path(modules, *entry, &module.deleted);
+        if (!module.path)
+            return -2;
+        modules->list[modules->count++] = module;
         last = &modules->list[modules->count - 1];
     }
-    module_extend(last, entry);
+    last->end = entry->end;
+    if (entry->prot & MAP_EXEC) {
+        if (last->exec_start == last->exec_end)
+            last->exec_start = entry->start;
+        last->exec_end = entry->end;
+    }
     return (int)(modules->count - 1);
-}
-
-static bool vma_append(struct modules *modules, const struct map_entry *entry)
-{
-    int module;
-
-    if (!LIST_GROW(modules->vmas, modules->vma_capacity, modules->vma_count))
-        return false;
-    module = module_of_entry(modules, entry);
-    if (module == -2)
-        return false;
-    modules->vmas[modules->vma_count++] = (struct vma){
-        .start = entry->start,
-        .end = entry->end,
-        .prot = entry->prot,
-        .stack = entry->inode == 0 && entry_named(entry, "[stack]"),
-        .module = module,
-    };
-    return true;
 }
 
 /*
@@ -172,10 +127,20 @@ bool modules_parse(struct modules *modules, const char *text, size_t len)
         if (rc < 0 || entry.start < last_end) /* the kernel writes them in ascending order */
             continue;
         last_end = entry.end;
-        if (!vma_append(modules, &entry)) {
+        int module = LIST_GROW(modules->vmas, modules->vma_capacity, modules->vma_count)
+                         ? module_of_entry(modules, &entry)
+                         : -2;
+        if (module == -2) {
             modules_free(modules);
             return false;
         }
+        modules->vmas[modules->vma_count++] = (struct vma){
+            .start = entry.start,
+            .end = entry.end,
+            .prot = entry.prot,
+            .stack = entry.inode == 0 && entry_named(&entry, "[stack]"),
+            .module = module,
+        };
     }
     adopt_moved_code(modules);
     return true;
@@ -222,12 +187,6 @@ static const struct vma *next_code(const struct modules *modules, size_t *at)
     return NULL;
 }
 
-static bool is_same_module(const struct module *a, const struct module *b)
-{
-    return a->inode == b->inode && a->dev_major == b->dev_major && a->dev_minor == b->dev_minor &&
-           a->start == b->start && a->deleted == b->deleted && strcmp(a->path, b->path) == 0;
-}
-
 bool modules_same_code(const struct modules *a, const struct modules *b)
 {
     size_t i = 0, j = 0;
@@ -236,8 +195,11 @@ bool modules_same_code(const struct modules *a, const struct modules *b)
         const struct vma *x = next_code(a, &i), *y = next_code(b, &j);
         if (!x || !y)
             return !x && !y;
-        if (x->start != y->start || x->end != y->end ||
-            !is_same_module(&a->list[x->module], &b->list[y->module]))
+        const struct module *m = &a->list[x->module], *n = &b->list[y->module];
+        if (x->start != y->start || x->end != y->end || m->start != n->start)
+            return false;
+        if (m->inode != n->inode || m->dev_major != n->dev_major || m->dev_minor != n->dev_minor ||
+            m->deleted != n->deleted || strcmp(m->path, n->path) != 0)
             return false;
     }
 }
@@ -250,39 +212,18 @@ void modules_free(struct modules *modules)
     memset(modules, 0, sizeof *modules);
 }
 
-/* A thread may have its stack in any writable memory, including a mapping of a file. */
-static bool is_unchanging(const struct modules *modules, const struct vma *vma)
-{
-    return vma->module >= 0 && modules->list[vma->module].inode &&
-           (vma->prot & (MAP_READ | MAP_WRITE | MAP_SHARED_)) == MAP_READ;
-}
-
 static bool is_below(const char *path, const char *directory)
 {
     return strncmp(path, directory, strlen(directory)) == 0;
 }
 
 /* The kernel asks a device for what it maps; a heap may be in shared memory and huge pages. */
-static bool is_device(const struct modules *modules, const struct vma *vma)
+static bool is_device(const char *path)
 {
-    const char *path = vma->module < 0 ? "" : modules->list[vma->module].path;
-
     return is_below(path, "/sys/") || is_below(path, "/proc/bus/") ||
            is_below(path, "anon_inode:") ||
            (is_below(path, "/dev/") && !is_below(path, "/dev/shm/") &&
             !is_below(path, "/dev/hugepages/") && strcmp(path, "/dev/zero") != 0);
-}
-
-/* Adds what must not be read by force: also the gap below a stack. */
-static void add_guarded(const struct modules *modules, size_t at, struct memory_range *ranges,
-                        size_t *count)
-{
-    const struct vma *vma = &modules->vmas[at];
-
-    if (vma->stack)
-        ranges[(*count)++] = (struct memory_range){at ? vma[-1].end : 0, vma->start};
-    else if (!(vma->prot & MAP_READ) || is_device(modules, vma))
-        ranges[(*count)++] = (struct memory_range){vma->start, vma->end};
 }
 
 void modules_tell_memory(const struct modules *modules, struct memory *memory)
@@ -299,9 +240,18 @@ void modules_tell_memory(const struct modules *modules, struct memory *memory)
     }
     for (size_t i = 0; i < modules->vma_count; i++) {
         const struct vma *vma = &modules->vmas[i];
-        if (is_unchanging(modules, vma))
-            unchanging[count++] = (struct memory_range){vma->start, vma->end};
-        add_guarded(modules, i, guarded, &guarded_count);
+        const struct module *module = vma->module < 0 ? NULL : &modules->list[vma->module];
+        const struct memory_range whole = {vma->start, vma->end};
+        const struct memory_range gap = {i ? vma[-1].end : 0, vma->start};
+
+        /* A thread may have its stack in any writable memory, including a mapping of a file. */
+        if (module && module->inode &&
+            (vma->prot & (MAP_READ | MAP_WRITE | MAP_SHARED_)) == MAP_READ)
+            unchanging[count++] = whole;
+        if (vma->stack)
+            guarded[guarded_count++] = gap;
+        else if (!(vma->prot & MAP_READ) || (module && is_device(module->path)))
+            guarded[guarded_count++] = whole;
     }
     memory_set_unchanging(memory, unchanging, count);
     memory_set_guarded(memory, guarded, guarded_count);

@@ -1,4 +1,5 @@
 #include "elf/scope.h"
+#include "base/text.h"
 
 #include <link.h>
 #include <stdio.h>
@@ -44,27 +45,22 @@ static remote_addr first_object(const struct modules *modules, struct memory *me
     return 0;
 }
 
-static bool module_defines(const struct module *module, struct memory *memory, const char *function)
-{
-    struct symbol symbol;
-    struct image image;
-
-    return image_open(&image, memory, module->start) && image_symbol(&image, function, &symbol) &&
-           symbol.address >= module->exec_start && symbol.address < module->exec_end;
-}
-
 const struct module *scope_find(const struct modules *modules, struct memory *memory,
                                 const char *function)
 {
     remote_addr at = first_object(modules, memory);
     struct link_map object;
+    struct symbol symbol;
+    struct image image;
 
     for (unsigned i = 0; at && i < OBJECTS_MAX; i++) {
         const struct module *module;
         if (!memory_read(memory, at, &object, sizeof object))
             return NULL;
         module = modules_at(modules, (remote_addr)(uintptr_t)object.l_ld);
-        if (module && module->inode && module_defines(module, memory, function))
+        if (module && module->inode && image_open(&image, memory, module->start) &&
+            image_symbol(&image, function, &symbol) && symbol.address >= module->exec_start &&
+            symbol.address < module->exec_end)
             return module;
         at = (remote_addr)(uintptr_t)object.l_next;
     }
@@ -77,19 +73,6 @@ struct needed_names {
     char list[NEEDED_MAX][NAME_BYTES];
     size_t count;
 };
-
-/* One object of the list, compared with what the program needs. */
-struct loaded {
-    const struct module *module; /* NULL: none, or [vdso] */
-    size_t needed;               /* index among the needed names; NEEDED_MAX: not among them */
-};
-
-static const char *last_component(const char *path)
-{
-    const char *slash = strrchr(path, '/');
-
-    return slash ? slash + 1 : path;
-}
 
 static bool load_needed(struct needed_names *needed, const struct link_map *program,
                         const struct modules *modules, struct memory *memory)
@@ -110,52 +93,31 @@ static bool load_needed(struct needed_names *needed, const struct link_map *prog
         if (dyn.d_tag != DT_NEEDED ||
             memory_read_string(memory, image.strtab + dyn.d_un.d_val, text, sizeof text) < 0)
             continue;
-        snprintf(needed->list[needed->count++], NAME_BYTES, "%.255s", last_component(text));
+        snprintf(needed->list[needed->count++], NAME_BYTES, "%.255s", text_base_name(text));
     }
     return needed->count > 0;
 }
 
-static struct loaded describe_object(const struct link_map *object,
-                                     const struct needed_names *needed,
-                                     const struct modules *modules, struct memory *memory)
+/* Returns the index of the object among the needed names; NEEDED_MAX: it is not among them. */
+static size_t find_needed(const struct needed_names *needed, const struct link_map *object,
+                          struct memory *memory)
 {
-    struct loaded loaded = {modules_at(modules, (remote_addr)(uintptr_t)object->l_ld), NEEDED_MAX};
     char path[4096];
 
     if (memory_read_string(memory, (remote_addr)(uintptr_t)object->l_name, path, sizeof path) < 0)
-        return loaded;
-    for (size_t i = 0; i < needed->count && loaded.needed == NEEDED_MAX; i++)
-        if (strncmp(needed->list[i], last_component(path), NAME_BYTES - 1) == 0)
-            loaded.needed = i;
-    return loaded;
-}
-
-/* What the walk has seen: of this module, and of the program's needs around it. */
-struct order {
-    const struct module *module;
-    bool met, needed_before;
-    size_t own; /* struct loaded.needed of the module */
-    enum scope_cause cause;
-};
-
-static void note_object(struct order *order, const struct loaded *loaded)
-{
-    if (loaded->module == order->module) {
-        order->met = true;
-        order->own = loaded->needed;
-        if (order->needed_before || loaded->needed < NEEDED_MAX)
-            order->cause = SCOPE_NEEDED;
-    } else if (loaded->needed < NEEDED_MAX) {
-        order->needed_before = true;
-        if (order->met && loaded->needed < order->own)
-            order->cause = SCOPE_PRELOADED;
-    }
+        return NEEDED_MAX;
+    for (size_t i = 0; i < needed->count; i++)
+        if (strncmp(needed->list[i], text_base_name(path), NAME_BYTES - 1) == 0)
+            return i;
+    return NEEDED_MAX;
 }
 
 enum scope_cause scope_cause_of(const struct modules *modules, struct memory *memory,
                                 const struct module *module)
 {
-    struct order order = {.module = module};
+    enum scope_cause cause = SCOPE_UNKNOWN;
+    bool met = false, needed_before = false;
+    size_t own = NEEDED_MAX; /* the index of the module, once it is met */
     remote_addr at = first_object(modules, memory);
     struct needed_names needed;
     struct link_map object;
@@ -167,8 +129,17 @@ enum scope_cause scope_cause_of(const struct modules *modules, struct memory *me
         at = (remote_addr)(uintptr_t)object.l_next;
         if (!at || !memory_read(memory, at, &object, sizeof object))
             break;
-        const struct loaded loaded = describe_object(&object, &needed, modules, memory);
-        note_object(&order, &loaded);
+        const size_t index = find_needed(&needed, &object, memory);
+        if (modules_at(modules, (remote_addr)(uintptr_t)object.l_ld) == module) {
+            met = true;
+            own = index;
+            if (needed_before || index < NEEDED_MAX)
+                cause = SCOPE_NEEDED;
+        } else if (index < NEEDED_MAX) {
+            needed_before = true;
+            if (met && index < own)
+                cause = SCOPE_PRELOADED;
+        }
     }
-    return order.cause;
+    return cause;
 }

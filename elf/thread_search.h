@@ -1,10 +1,10 @@
 /*
- * The search of thread_pointers_read, shared by its ways: the list of glibc, that of
- * musl, and the stacks. Each way offers addresses; what is not proven is refused.
+ * The search of thread_pointers_read, shared by its ways: the lists of glibc and musl
+ * (thread_pointers.c), and the stacks. Each way offers addresses; what is not proven is refused.
  */
 #pragma once
 
-#include "attach/threads.h"
+#include "attach/target.h"
 #include "elf/thread_pointers.h"
 
 enum {
@@ -38,8 +38,6 @@ struct searched_thread *search_thread(const struct thread_search *search, pid_t 
  */
 struct searched_thread *search_offer(struct thread_search *search, remote_addr pointer);
 
-/* glibc's lists, named by its symbols. */
-void search_glibc(struct thread_search *search);
 /* The ring of musl, from each descriptor that is known. */
 void search_musl(struct thread_search *search);
 /* Above the stack pointers of sleeping threads; the first thread's in writable memory. */

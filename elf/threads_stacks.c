@@ -32,18 +32,6 @@ struct block_visit {
     unsigned char *buf; /* PIECE bytes */
 };
 
-static bool visit_block_piece(struct block_visit *visit, remote_addr start, size_t len)
-{
-    remote_addr word;
-
-    for (size_t i = 0; i + sizeof word <= len; i += sizeof word) {
-        memcpy(&word, visit->buf + i, sizeof word);
-        if (word == start + i && visit->visit(visit, word))
-            return true;
-    }
-    return false;
-}
-
 /* Visits [start, end), from the lower to the upper end. */
 static bool visit_blocks(struct block_visit *visit, remote_addr start, remote_addr end)
 {
@@ -57,8 +45,12 @@ static bool visit_blocks(struct block_visit *visit, remote_addr start, remote_ad
         visit->search->bytes_left -= n;
         if (!memory_read(visit->search->memory, at, visit->buf, n))
             return false;
-        if (visit_block_piece(visit, at, n))
-            return true;
+        for (size_t i = 0; i + sizeof(remote_addr) <= n; i += sizeof(remote_addr)) {
+            remote_addr word;
+            memcpy(&word, visit->buf + i, sizeof word);
+            if (word == at + i && visit->visit(visit, word))
+                return true;
+        }
         at += n;
     }
     return false;
@@ -176,13 +168,6 @@ static bool offer_block(struct block_visit *visit, remote_addr addr)
     return search_offer(visit->search, addr) == visit->thread;
 }
 
-static void search_others(struct block_visit *visit)
-{
-    for (size_t i = 0; i < visit->search->count; i++)
-        if (!visit->search->list[i].pointer)
-            visit_stack(visit, &visit->search->list[i]);
-}
-
 void search_stacks(struct thread_search *search)
 {
     struct block_visit visit = {.search = search, .buf = malloc(PIECE)};
@@ -191,7 +176,9 @@ void search_stacks(struct thread_search *search)
         learn_offset(&visit);
     if (visit.buf && search->id_offset != THREAD_ID_UNKNOWN) {
         visit.visit = offer_block;
-        search_others(&visit);
+        for (size_t i = 0; i < search->count; i++)
+            if (!search->list[i].pointer)
+                visit_stack(&visit, &search->list[i]);
         visit.thread = search_thread(search, target_ns_pid(search->target));
         if (visit.thread && !visit.thread->pointer)
             visit_writable(&visit);

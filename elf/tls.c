@@ -22,31 +22,12 @@ static const Elf64_Phdr *tls_segment(const struct image *image)
     return NULL;
 }
 
-static bool is_tls_of_program(const struct image *image)
-{
-    return image_has_interpreter(image) || image->header.e_type == ET_EXEC || image->pie;
-}
-
-/* It ends below the thread pointer, at the first place with its alignment. */
-static int64_t program_distance(const Elf64_Phdr *segment)
-{
-    uint64_t align = segment->p_align ? segment->p_align : 1;
-    uint64_t size = segment->p_memsz;
-
-    size += (0 - size - segment->p_vaddr) & (align - 1);
-    return -(int64_t)size;
-}
-
 /* ---- a library ---- */
 
-struct rela_table {
-    remote_addr at;
-    uint64_t size;
-};
-
-static bool find_rela(const struct image *image, struct rela_table *table)
+/* Finds the relocations that DT_RELA names; their size is in bytes. */
+static bool find_rela(const struct image *image, remote_addr *at, uint64_t *size)
 {
-    *table = (struct rela_table){0};
+    *at = *size = 0;
     for (size_t i = 0; i < image->phdr_count; i++) {
         const Elf64_Phdr *ph = &image->phdrs[i];
         for (size_t k = 0; ph->p_type == PT_DYNAMIC && k < DYNAMIC_MAX; k++) {
@@ -56,13 +37,12 @@ static bool find_rela(const struct image *image, struct rela_table *table)
                 dyn.d_tag == DT_NULL)
                 break;
             if (dyn.d_tag == DT_RELA)
-                table->at =
-                    dyn.d_un.d_ptr >= image->base ? dyn.d_un.d_ptr : dyn.d_un.d_ptr + image->bias;
+                *at = dyn.d_un.d_ptr >= image->base ? dyn.d_un.d_ptr : dyn.d_un.d_ptr + image->bias;
             if (dyn.d_tag == DT_RELASZ)
-                table->size = dyn.d_un.d_val;
+                *size = dyn.d_un.d_val;
         }
     }
-    return table->at && table->size;
+    return *at && *size;
 }
 
 /* A relocation without a symbol is one of the module's own storage. */
@@ -88,16 +68,17 @@ static bool take_relocation(struct tls_block *block, const struct image *image,
 static bool read_relocations(struct tls_block *block, const struct image *image,
                              const struct tls_relocations *types)
 {
-    struct rela_table table;
+    remote_addr at;
+    uint64_t size;
     Elf64_Rela part[PART];
 
-    if (!find_rela(image, &table))
+    if (!find_rela(image, &at, &size))
         return false;
-    uint64_t count = table.size / sizeof *part;
+    uint64_t count = size / sizeof *part;
     count = count < RELOCATIONS_MAX ? count : RELOCATIONS_MAX;
     for (uint64_t done = 0; done < count;) {
         size_t n = count - done < PART ? (size_t)(count - done) : PART;
-        if (!memory_read(image->memory, table.at + done * sizeof *part, part, n * sizeof *part))
+        if (!memory_read(image->memory, at + done * sizeof *part, part, n * sizeof *part))
             return false;
         for (size_t i = 0; i < n; i++)
             if (take_relocation(block, image, &part[i], types))
@@ -119,9 +100,12 @@ bool tls_find(struct tls_block *block, const struct module *module, struct memor
     if (!image_open(&image, memory, module->start) || !(segment = tls_segment(&image)))
         return false;
     block->size = segment->p_memsz;
-    if (is_tls_of_program(&image)) {
+    if (image_has_interpreter(&image) || image.header.e_type == ET_EXEC || image.pie) {
+        /* The program's ends below the thread pointer, at the first place with its alignment. */
+        uint64_t align = segment->p_align ? segment->p_align : 1, size = segment->p_memsz;
+        size += (0 - size - segment->p_vaddr) & (align - 1);
         block->model = TLS_AT_DISTANCE;
-        block->distance = program_distance(segment);
+        block->distance = -(int64_t)size;
         return true;
     }
     if (read_relocations(block, &image, types))
@@ -130,22 +114,10 @@ bool tls_find(struct tls_block *block, const struct module *module, struct memor
     return false;
 }
 
-/* The entry of an unused block is not an address: glibc sets it to -1. */
-static remote_addr dtv_entry(const struct tls_block *block, remote_addr dtv, size_t entry,
-                             struct memory *memory)
-{
-    remote_addr address;
-    unsigned char byte;
-
-    if (!memory_read(memory, dtv + block->number * entry, &address, sizeof address) || !address ||
-        address % 8 || !memory_read(memory, address, &byte, 1))
-        return 0;
-    return address;
-}
-
 remote_addr tls_of_thread(const struct tls_block *block, remote_addr pointer, struct memory *memory)
 {
-    remote_addr words[3], again;
+    remote_addr words[3], address;
+    unsigned char byte;
 
     if (!pointer || block->model == TLS_UNKNOWN)
         return 0;
@@ -153,6 +125,10 @@ remote_addr tls_of_thread(const struct tls_block *block, remote_addr pointer, st
         return pointer + (remote_addr)block->distance;
     if (!memory_read(memory, pointer, words, sizeof words))
         return 0;
-    again = words[SELF_AGAIN / 8];
-    return dtv_entry(block, words[DTV_AT / 8], again == pointer ? DTV_GLIBC : DTV_MUSL, memory);
+    size_t entry = words[SELF_AGAIN / 8] == pointer ? DTV_GLIBC : DTV_MUSL;
+    /* The entry of an unused block is not an address: glibc sets it to -1. */
+    if (!memory_read(memory, words[DTV_AT / 8] + block->number * entry, &address, sizeof address) ||
+        !address || address % 8 || !memory_read(memory, address, &byte, 1))
+        return 0;
+    return address;
 }

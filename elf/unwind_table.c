@@ -34,13 +34,6 @@ enum unwind_table_state unwind_table_find(struct unwind_table *table, struct mem
     return UNWIND_TABLE_NONE;
 }
 
-static bool read_entry(const struct unwind_table *table, struct memory *memory, uint32_t i,
-                       struct unwind_entry *entry)
-{
-    return memory_read_cached(memory, table->entries + (uint64_t)i * sizeof *entry, entry,
-                              sizeof *entry);
-}
-
 remote_addr unwind_table_search(const struct unwind_table *table, struct memory *memory,
                                 remote_addr pc)
 {
@@ -50,7 +43,8 @@ remote_addr unwind_table_search(const struct unwind_table *table, struct memory 
     while (low < high) {
         uint32_t middle = low + (high - low) / 2;
         struct unwind_entry entry;
-        if (!read_entry(table, memory, middle, &entry))
+        if (!memory_read_cached(memory, table->entries + (uint64_t)middle * sizeof entry, &entry,
+                                sizeof entry))
             return 0;
         if (table->base + (uint64_t)(int64_t)entry.start > pc) {
             high = middle;

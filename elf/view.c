@@ -75,10 +75,13 @@ static bool file_offset(const struct view *view, remote_addr addr, size_t len, u
     return false;
 }
 
-static bool read_file(const struct view *view, uint64_t offset, void *buf, size_t len)
+bool view_read(const struct view *view, remote_addr addr, void *buf, size_t len)
 {
     struct view_window *window = view->window;
+    uint64_t offset;
 
+    if (!file_offset(view, addr, len, &offset))
+        return memory_read(view->image.memory, addr, buf, len);
     if (len > WINDOW / 2 || offset > INT64_MAX)
         return file_read(view->fd, offset, buf, len);
     if (offset < window->at || offset + len > window->at + window->len) {
@@ -90,15 +93,6 @@ static bool read_file(const struct view *view, uint64_t offset, void *buf, size_
         return false;
     memcpy(buf, window->bytes + (offset - window->at), len);
     return true;
-}
-
-bool view_read(const struct view *view, remote_addr addr, void *buf, size_t len)
-{
-    uint64_t offset;
-
-    if (file_offset(view, addr, len, &offset))
-        return read_file(view, offset, buf, len);
-    return memory_read(view->image.memory, addr, buf, len);
 }
 
 bool view_read_string(const struct view *view, remote_addr addr, char *buf, size_t size)

@@ -1,6 +1,6 @@
 /*
- * The cgroups of a process: their paths in /proc/PID/cgroup, and their
- * directories below the mounts of cgroup v1 and v2.
+ * The cgroups of a process: their paths in /proc/PID/cgroup, their directories below the mounts
+ * of cgroup v1 and v2 (/proc/PID/mountinfo), and whether they are frozen.
  */
 #pragma once
 
@@ -8,6 +8,7 @@
 #include "host/procfs.h"
 
 #include <limits.h>
+#include <stdbool.h>
 
 /* ---- the text of /proc/PID/cgroup ---- */
 
@@ -87,3 +88,61 @@ bool cgroup_dir_is_top(const struct cgroup_dir *dir);
  * system (group_name).
  */
 int cgroup_dir_name(const struct procfs *proc, const struct cgroup_dir *dir);
+
+/* ---- the entries of /proc/PID/mountinfo ---- */
+
+/* Parts of a line, still escaped: see mountinfo_unescape. */
+struct mount_entry {
+    struct cursor root;    /* the directory within the file system that is mounted */
+    struct cursor point;   /* the mount point, from the root of the process */
+    struct cursor type;    /* "ext4", "cgroup2" */
+    struct cursor options; /* of the file system, separated by commas; for cgroup v1 the controllers
+                              are among them */
+};
+
+/*
+ * Takes the next entry off the text; skips lines that are not entries. False at the
+ * end of the text.
+ */
+bool mountinfo_next(struct cursor *text, struct mount_entry *out);
+
+/*
+ * Copies a part and undoes its escapes: the kernel writes blank, tab, newline,
+ * backslash and '#' as \ooo (fs/proc_namespace.c, mangle). False if size is too
+ * small, or the part has a NUL.
+ */
+bool mountinfo_unescape(struct cursor part, char *out, size_t size);
+
+/*
+ * Reads the mountinfo of a process; PROC_SELF: of the tool. *out holds the text,
+ * the caller frees it; *text covers it. False if it cannot be read or is larger
+ * than 16 MiB.
+ */
+bool mountinfo_read(const struct procfs *proc, pid_t pid, char **out, struct cursor *text);
+
+/* ---- freezers: whether a process is frozen with its cgroup (docker pause, systemctl freeze) ---- */
+
+enum { FREEZER_PATH_MAX = 512 };
+
+/* What froze a process. */
+enum freezer {
+    FREEZER_NONE,   /* nothing: it is not frozen */
+    FREEZER_V2,     /* a cgroup of cgroup v2 */
+    FREEZER_V1,     /* the freezer controller of cgroup v1 */
+    FREEZER_UNSEEN, /* a cgroup that the tool does not see */
+};
+
+/*
+ * Returns FREEZER_V1 or FREEZER_V2 if the process's cgroup is frozen, and the
+ * cgroup's directory, from the tool's own root, in path. Looks at the usual places:
+ * the v1 freezer hierarchy, and cgroup v2 alone or beside v1. Anything not found
+ * there counts as not frozen.
+ */
+enum freezer freezer_of_group(const struct procfs *proc, pid_t pid, char *path, size_t size);
+
+/*
+ * True if the state of each thread shows that only a freezer can have stopped it.
+ * For a tool that does not see the hierarchies, such as one in another container.
+ * Looks only at the first thread of a process that runs.
+ */
+bool freezer_of_threads(const struct procfs *proc, pid_t pid);

@@ -2,7 +2,6 @@
 #include "base/text.h"
 #include "base/util.h"
 #include "host/cgroup.h"
-#include "host/mountinfo.h"
 #include "host/namespaces.h"
 
 #include <sys/stat.h>

@@ -1,7 +1,7 @@
 #include "host/headroom.h"
 #include "base/util.h"
 #include "host/inroot.h"
-#include "host/meminfo.h"
+#include "host/procfs.h"
 #include "host/task.h"
 
 #include <fcntl.h>

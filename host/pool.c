@@ -1,7 +1,6 @@
 #include "host/pool.h"
 #include "base/interruptions.h"
 #include "base/util.h"
-#include "host/parse.h"
 #include "host/passed_file.h"
 #include "host/task.h"
 

@@ -2,12 +2,15 @@
 #include "base/util.h"
 #include "host/cgroup.h"
 #include "host/inroot.h"
+#include "host/procfs.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <sched.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
 enum { NICE_LOWEST = -20, QUOTA_PART = 10 /* a tenth of a CPU */ };
 
@@ -139,4 +142,35 @@ bool priority_suffices(const struct procfs *proc, pid_t pid, char *why, size_t s
     else
         return !groups_starve(proc, why, size);
     return false;
+}
+
+void cpu_pin_begin(struct cpu_pin *pin)
+{
+    int own = sched_getcpu();
+    cpu_set_t only;
+
+    pin->kept = false;
+    if (own < 0 || own >= CPU_SETSIZE || sched_getaffinity(0, sizeof pin->former, &pin->former))
+        return;
+    CPU_ZERO(&only);
+    CPU_SET((size_t)own, &only);
+    pin->kept = sched_setaffinity(0, sizeof only, &only) == 0;
+}
+
+void cpu_pin_end(const struct cpu_pin *pin)
+{
+    if (pin->kept)
+        (void)sched_setaffinity(0, sizeof pin->former, &pin->former);
+}
+
+void oom_score_volunteer(void)
+{
+    AUTO_CLOSE int fd = -1;
+    struct procfs proc;
+
+    if (procfs_open(&proc, "/proc") == 0)
+        fd = procfs_openf(&proc, O_WRONLY, "self/oom_score_adj");
+    if (fd >= 0 && write(fd, "1000", 4) != 4)
+        util_close(&fd);
+    procfs_close(&proc);
 }

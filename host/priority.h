@@ -1,11 +1,13 @@
 /*
- * The priority of the calling thread, raised for each stop of a target's thread, which waits for
- * the tool's CPU meanwhile.
+ * The tool's standing among the others on the machine: the priority of the calling thread, raised
+ * for each stop of a target's thread, which waits for the tool's CPU meanwhile; the CPU of its new
+ * threads; and whom the kernel kills first.
  */
 #pragma once
 
 #include "host/procfs.h"
 
+#include <sched.h>
 #include <stdbool.h>
 
 struct priority {
@@ -33,3 +35,32 @@ void priority_restore(struct priority *priority);
  * cgroups with more than the smallest share, and a tenth of a CPU. False, with the reason.
  */
 bool priority_suffices(const struct procfs *proc, pid_t pid, char *why, size_t size);
+
+/*
+ * Pins the tool's new threads to the CPU of their creator. The kernel starts a new
+ * thread on the least busy CPU. If all are busy, that may be the CPU of one of the
+ * target's threads, which would stand still while the new thread starts
+ * (bench/attach, "gap of a spinning other").
+ */
+struct cpu_pin {
+    cpu_set_t former; /* the CPUs that the calling thread was allowed to use */
+    bool kept;
+};
+
+/*
+ * Pins the calling thread to its CPU; the threads that it starts from here on
+ * inherit that. Changes nothing if the kernel does not allow it, or has more than
+ * 1024 CPUs.
+ */
+void cpu_pin_begin(struct cpu_pin *pin);
+/* Allows the calling thread its former CPUs again. Both call it: the creator and the new thread. */
+void cpu_pin_end(const struct cpu_pin *pin);
+
+/*
+ * At a memory limit that the tool and its target share, such as that of a pod, the kernel chooses
+ * by size whom it kills, which would be the target.
+ * Makes the tool the first choice (proc(5), oom_score_adj 1000), which needs no rights; what
+ * it starts inherits that. A target goes on when the tool dies. Cannot fail: without a
+ * writable /proc nothing changes.
+ */
+void oom_score_volunteer(void);

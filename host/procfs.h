@@ -7,6 +7,8 @@
  */
 #pragma once
 
+#include "base/cursor.h"
+
 #include <stddef.h>
 #include <sys/types.h>
 
@@ -50,3 +52,15 @@ enum {
 
 /* Formats the name of a process's directory below the root: its pid, or "self". Returns out. */
 const char *procfs_name(pid_t pid, char out[PROC_NAME_MAX]);
+
+/* The lines of /proc/meminfo. */
+
+/*
+ * Parses one line of the text, "MemTotal:       24682540 kB" (fs/proc/meminfo.c),
+ * into bytes; key is "MemTotal:". False if there is no such line, or the number
+ * exceeds 64 bits.
+ */
+bool meminfo_parse(struct cursor text, const char *key, uint64_t *bytes);
+
+/* Does the same for the file. */
+bool meminfo_read(const struct procfs *proc, const char *key, uint64_t *bytes);

@@ -1,6 +1,6 @@
 #include "host/resident.h"
 #include "base/cursor.h"
-#include "host/parse.h"
+#include "host/task.h"
 
 #include <errno.h>
 

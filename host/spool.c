@@ -1,6 +1,6 @@
 #include "host/spool.h"
 #include "base/util.h"
-#include "host/meminfo.h"
+#include "host/procfs.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -15,7 +15,7 @@
 #pragma once
 
 #include "attach/deadline.h"
-#include "attach/threads.h"
+#include "attach/target.h"
 #include "host/priority.h"
 #include "inject/plan.h"
 #include "inject/safepoint.h"

@@ -1,5 +1,5 @@
 #include "inject/occupied.h"
-#include "attach/threads.h"
+#include "attach/target.h"
 #include "host/task.h"
 #include "inject/arch.h"
 

@@ -1,5 +1,5 @@
 #include "inject/run.h"
-#include "attach/threads.h"
+#include "attach/target.h"
 #include "host/task.h"
 #include "inject/faults.h"
 #include "inject/syscalls.h"

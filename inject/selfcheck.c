@@ -1,7 +1,7 @@
 #include "inject/selfcheck.h"
 #include "attach/memory.h"
 #include "attach/permit.h"
-#include "host/cpu_pin.h"
+#include "host/priority.h"
 #include "inject/arch.h"
 #include "inject/faults.h"
 

@@ -1,5 +1,5 @@
 #include "inject/stoppers.h"
-#include "attach/threads.h"
+#include "attach/target.h"
 #include "host/task.h"
 #include "inject/faults.h"
 #include "inject/plan.h"

@@ -10,7 +10,7 @@
  */
 #pragma once
 
-#include "attach/threads.h"
+#include "attach/target.h"
 #include "inject/safepoint.h"
 
 enum { STOPS_THREADS = 1024 };

@@ -1,5 +1,5 @@
 #include "jemalloc/census.h"
-#include "attach/environ.h"
+#include "attach/memory.h"
 #include "attach/target_paths.h"
 #include "elf/scope.h"
 #include "host/codefiles.h"

@@ -1,5 +1,5 @@
 #include "jemalloc/conf.h"
-#include "attach/environ.h"
+#include "attach/memory.h"
 #include "attach/target_paths.h"
 #include "jemalloc/variable.h"
 

@@ -1,5 +1,5 @@
 #include "jemalloc/facts.h"
-#include "elf/symtab.h"
+#include "elf/sections.h"
 #include "jemalloc/stripped/stripped.h"
 #include "jemalloc/stripped/xrefs.h"
 

@@ -1,8 +1,8 @@
 #include "jemalloc/sink.h"
-#include "base/large_list.h"
+#include "base/list.h"
 #include "base/units.h"
 #include "base/util.h"
-#include "host/meminfo.h"
+#include "host/procfs.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,5 +1,5 @@
 #include "jemalloc/variable.h"
-#include "elf/symtab.h"
+#include "elf/sections.h"
 
 #include <stdio.h>
 #include <string.h>

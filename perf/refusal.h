@@ -1,7 +1,7 @@
 /* Finds the one cause for which the kernel refuses perf_event_open(2). */
 #pragma once
 
-#include "attach/probe.h"
+#include "attach/permit.h"
 
 /* What the cause depends on. */
 struct refusal_view {

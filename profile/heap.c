@@ -2,7 +2,7 @@
 #include "base/cursor.h"
 #include "base/list.h"
 #include "base/table.h"
-#include "host/parse.h"
+#include "host/task.h"
 #include "profile/faults.h"
 
 #include <errno.h>

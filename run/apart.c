@@ -1,5 +1,5 @@
 #include "run/apart.h"
-#include "host/cpu_pin.h"
+#include "host/priority.h"
 #include "run/interrupt.h"
 
 #include <errno.h>

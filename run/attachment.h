@@ -1,7 +1,7 @@
 /* What is known of one target, found without stopping anything. */
 #pragma once
 
-#include "elf/kept_files.h"
+#include "elf/modulefile.h"
 #include "jemalloc/instance.h"
 #include "jemalloc/prof_byte.h"
 #include "jemalloc/reader/reader.h"

@@ -12,7 +12,7 @@
 #pragma once
 
 #include "base/fault.h"
-#include "host/cpu_pin.h"
+#include "host/priority.h"
 
 #include <pthread.h>
 #include <semaphore.h>

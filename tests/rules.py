@@ -48,7 +48,7 @@ ALLOWED = {
     ("host/cgroup_members.c", "faccessat"): (1, KERNEL),
     ("host/confined.c", "open"): (2, "/dev/null; /proc/PID/statm"),
     ("host/confined.c", "opendir"): (1, "/proc/self/fd, of the child"),
-    ("elf/rootfile.c", "open"): (1, "the tool's own root directory"),
+    ("elf/modulefile.c", "open"): (1, "the tool's own root directory"),
     ("inject/unwind.c", "dlopen"): (1, "a library of the tool's, by its name"),
     ("profile/views/gzip.c", "dlopen"): (1, "a library of the tool's, by its name"),
     ("profile/symbols/debuginfod.c", "dlopen"): (1, "a library of the tool's, by its name"),
@@ -81,7 +81,7 @@ PROCFS_CALL = re.compile(
 )
 PROCFS_ALLOWED = {
     ("host/cgroup.c", "%s/cgroup"): "an entry of /proc: a number, or \"self\"",
-    ("host/mountinfo.c", "%s/mountinfo"): "an entry of /proc: a number, or \"self\"",
+    ("host/cgroup.c", "%s/mountinfo"): "an entry of /proc: a number, or \"self\"",
     ("host/task.c", "%s/stat"): "an entry of /proc: numbers, or \"self\"",
     ("host/task.c", "%s/status"): "an entry of /proc: numbers, or \"self\"",
     ("host/lsm.c", "%s/attr/current"): "an entry of /proc: a number, or \"self\"",

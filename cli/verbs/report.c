@@ -7,7 +7,7 @@
 #include "cli/presentation.h"
 #include "cli/verbs/verbs.h"
 #include "cli/words.h"
-#include "elf/rootfile.h"
+#include "elf/modulefile.h"
 #include "run/interrupt.h"
 #include "run/stall_guard.h"
 

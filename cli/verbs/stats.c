@@ -1,6 +1,6 @@
 /* jeattach stats */
 #include "jemalloc/stats.h"
-#include "base/json_check.h"
+#include "base/json.h"
 #include "base/text.h"
 #include "cli/faults.h"
 #include "cli/job.h"

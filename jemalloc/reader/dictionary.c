@@ -1,6 +1,5 @@
 #include "jemalloc/reader/dictionary.h"
 #include "base/list.h"
-#include "base/sort.h"
 
 #include <endian.h>
 #include <string.h>

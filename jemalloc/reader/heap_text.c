@@ -1,5 +1,5 @@
 #include "jemalloc/reader/heap_text.h"
-#include "base/sort.h"
+#include "base/list.h"
 
 #include <math.h>
 #include <stdio.h>

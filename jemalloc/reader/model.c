@@ -1,5 +1,4 @@
 #include "jemalloc/reader/model.h"
-#include "base/large_list.h"
 #include "base/list.h"
 
 #include <string.h>

@@ -1,5 +1,5 @@
 #include "jemalloc/reader/repeated.h"
-#include "base/sort.h"
+#include "base/list.h"
 
 #include <string.h>
 

@@ -1,7 +1,6 @@
 #include "jemalloc/reader/table.h"
 #include "base/list.h"
 #include "base/search.h"
-#include "base/sort.h"
 
 #include <string.h>
 

@@ -11,7 +11,7 @@
  */
 #pragma once
 
-#include "attach/threads.h"
+#include "attach/target.h"
 #include "elf/thread_pointers.h"
 #include "jemalloc/facts.h"
 #include "jemalloc/tsd/place.h"

@@ -1,7 +1,7 @@
 #include "profile/symbols/module_files.h"
 #include "elf/debugfile.h"
 #include "elf/minidebug.h"
-#include "elf/rootfile.h"
+#include "elf/modulefile.h"
 #include "profile/symbols/debuginfod.h"
 
 #include <errno.h>

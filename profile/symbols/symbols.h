@@ -7,7 +7,7 @@
 #pragma once
 
 #include "elf/image.h"
-#include "elf/kept_files.h"
+#include "elf/modulefile.h"
 #include "elf/modules.h"
 
 /*

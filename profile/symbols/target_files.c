@@ -1,4 +1,4 @@
-#include "elf/rootfile.h"
+#include "elf/modulefile.h"
 #include "profile/symbols/symbols.h"
 
 #include <errno.h>

@@ -1,5 +1,5 @@
 #include "profile/views/large_stacks.h"
-#include "base/sort.h"
+#include "base/list.h"
 #include "profile/views/call_keys.h"
 #include "profile/views/growth.h"
 

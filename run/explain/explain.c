@@ -1,6 +1,6 @@
 #include "run/explain/explain.h"
 #include "attach/permit.h"
-#include "attach/threads.h"
+#include "attach/target.h"
 #include "host/pressure.h"
 #include "host/task.h"
 #include "jemalloc/dump.h"

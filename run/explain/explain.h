@@ -5,7 +5,6 @@
  */
 #pragma once
 
-#include "host/group_events.h"
 #include "host/limits.h"
 #include "host/resident.h"
 #include "jemalloc/facts.h"

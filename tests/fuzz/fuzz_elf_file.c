@@ -1,5 +1,5 @@
 /* .symtab and the build-id of a file. */
-#include "elf/symtab.h"
+#include "elf/sections.h"
 #include "fuzz.h"
 
 #include <string.h>

@@ -3,7 +3,7 @@
  * in this process, too: what a child does, the fuzzer does not see.
  */
 #include "elf/minidebug.h"
-#include "elf/symtab.h"
+#include "elf/sections.h"
 #include "fuzz.h"
 #include "tests/unit/section_file.h"
 

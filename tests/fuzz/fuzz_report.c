@@ -1,6 +1,6 @@
 /* A profile in every output format: no number and no name may break a format. */
 #include "../unit/stub_symbols.h"
-#include "base/json_check.h"
+#include "base/json.h"
 #include "fuzz.h"
 #include "profile/views/call_tree.h"
 #include "profile/views/dot.h"

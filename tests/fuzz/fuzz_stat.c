@@ -1,6 +1,6 @@
 /* /proc/PID/stat, with any process name. */
 #include "fuzz.h"
-#include "host/parse.h"
+#include "host/task.h"
 
 #include <string.h>
 

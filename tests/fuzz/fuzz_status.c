@@ -1,6 +1,6 @@
 /* /proc/PID/status. */
 #include "fuzz.h"
-#include "host/parse.h"
+#include "host/task.h"
 
 #include <string.h>
 

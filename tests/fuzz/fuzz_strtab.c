@@ -1,5 +1,5 @@
 /* A string table: the offsets found by a search are those of the names in it. */
-#include "elf/strtab.h"
+#include "elf/sections.h"
 #include "fuzz.h"
 
 #include <string.h>

@@ -1,6 +1,6 @@
 /* /proc/PID/task/TID/syscall. */
 #include "fuzz.h"
-#include "host/parse.h"
+#include "host/task.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {

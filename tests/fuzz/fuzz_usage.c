@@ -1,7 +1,7 @@
 /* /proc/PID/smaps_rollup, smaps and status: memory use. */
 #include "fuzz.h"
-#include "host/group_events.h"
-#include "host/parse.h"
+#include "host/limits.h"
+#include "host/task.h"
 #include "host/resident.h"
 
 #include <string.h>

@@ -1,7 +1,7 @@
 /* The executable files of a process: PROCMAP_QUERY and maps agree. */
 #include "check.h"
 #include "host/codefiles.h"
-#include "host/parse.h"
+#include "host/task.h"
 
 #include <errno.h>
 #include <signal.h>

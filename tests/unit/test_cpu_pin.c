@@ -1,6 +1,6 @@
 /* Processes started from a pinned thread, and where both may run afterwards. */
 #include "check.h"
-#include "host/cpu_pin.h"
+#include "host/priority.h"
 
 #include <pthread.h>
 

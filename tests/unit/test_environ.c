@@ -1,5 +1,5 @@
 /* The environment of a process, from its file and from its memory. */
-#include "attach/environ.h"
+#include "attach/memory.h"
 #include "check.h"
 #include "own.h"
 #include "proc_text.h"

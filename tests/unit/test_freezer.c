@@ -1,6 +1,6 @@
 /* Frozen cgroups, v1 and v2. */
 #include "check.h"
-#include "host/freezer.h"
+#include "host/cgroup.h"
 #include "proc_text.h"
 #include "tree.h"
 

@@ -1,5 +1,5 @@
 /* Valid and invalid JSON (RFC 8259). */
-#include "base/json_check.h"
+#include "base/json.h"
 #include "check.h"
 
 #include <stdlib.h>

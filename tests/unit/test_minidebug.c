@@ -1,7 +1,7 @@
 /* .gnu_debugdata: unpacked, damaged, and a decompression bomb. */
 #include "check.h"
 #include "elf/minidebug.h"
-#include "elf/symtab.h"
+#include "elf/sections.h"
 #include "elf_file.h"
 #include "section_file.h"
 

@@ -1,6 +1,6 @@
 /* The entries of a mountinfo, over recorded texts. */
 #include "check.h"
-#include "host/mountinfo.h"
+#include "host/cgroup.h"
 #include "tree.h"
 
 static const char whole[] =

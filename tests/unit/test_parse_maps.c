@@ -1,6 +1,6 @@
 /* Lines of /proc/PID/maps. */
 #include "check.h"
-#include "host/parse.h"
+#include "host/task.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 /* /proc/PID/stat: the process chooses its own name. */
 #include "check.h"
-#include "host/parse.h"
+#include "host/task.h"
 #include "proc_text.h"
 
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 /* /proc/PID/status. */
 #include "check.h"
-#include "host/parse.h"
+#include "host/task.h"
 
 #include <signal.h>
 #include <stdlib.h>

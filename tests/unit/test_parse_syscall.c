@@ -1,6 +1,6 @@
 /* /proc/PID/task/TID/syscall. */
 #include "check.h"
-#include "host/parse.h"
+#include "host/task.h"
 
 #include <stdlib.h>
 #include <string.h>

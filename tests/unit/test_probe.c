@@ -1,5 +1,5 @@
 /* The kernel's own answer, without an attach; and the tool's own filter. */
-#include "attach/probe.h"
+#include "attach/permit.h"
 #include "check.h"
 #include "proc_text.h"
 

@@ -1,6 +1,6 @@
 /* The parts of the resident memory, from recorded texts of status and smaps. */
 #include "check.h"
-#include "host/group_events.h"
+#include "host/limits.h"
 #include "host/resident.h"
 
 #include <string.h>

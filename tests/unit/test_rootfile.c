@@ -1,6 +1,6 @@
 /* Files of a root: only regular ones, none outside, with and without openat2(2). */
 #include "check.h"
-#include "elf/rootfile.h"
+#include "elf/modulefile.h"
 #include "tree.h"
 
 #include <errno.h>

@@ -1,5 +1,5 @@
 /* The order of words. */
-#include "base/sort.h"
+#include "base/list.h"
 #include "check.h"
 
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 /* Names of a string table larger than one block of reading. */
 #include "check.h"
-#include "elf/strtab.h"
+#include "elf/sections.h"
 #include "elf_file.h"
 
 #include <sys/mman.h>

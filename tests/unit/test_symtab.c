@@ -1,6 +1,6 @@
 /* .symtab and the build-id of files, intact and damaged. */
 #include "check.h"
-#include "elf/symtab.h"
+#include "elf/sections.h"
 #include "elf_file.h"
 
 #include <signal.h>

@@ -1,6 +1,6 @@
 /* The list of a target's threads. */
 #include "attach/faults.h"
-#include "attach/threads.h"
+#include "attach/target.h"
 #include "check.h"
 #include "proc_text.h"
 #include "tree.h"

@@ -3,7 +3,6 @@
 #include "attach/target.h"
 #include "check.h"
 #include "cli/output/usage.h"
-#include "host/parse.h"
 #include "host/task.h"
 #include "run/faults.h"
 

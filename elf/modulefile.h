@@ -1,12 +1,33 @@
 /*
+ * Opens files of a target: those behind its modules (module_open of elf/modules.h), those that
+ * stay open after its end, and others by their paths in its root. The target controls these
+ * paths, so no link can lead outside its root, and only regular files are opened (a FIFO would
+ * block; opening a device may have effects).
+ */
+#pragma once
+
+#include "attach/target.h"
+#include "elf/modules.h"
+#include "host/inroot.h"
+
+/*
+ * Opens the root of the target (target->kept_root, if there is one), or the tool's own (target
+ * NULL, or one of a core file without a root). Returns an O_PATH descriptor or -errno.
+ */
+int root_open(const struct target *target);
+
+/*
+ * Opens a regular file for reading. path is relative to root, with or without a
+ * leading slash; links in it are resolved inside root (inroot_name). Returns
+ * the same as regular_open.
+ */
+int root_open_file(int root, const char *path, enum inroot_links links);
+
+/*
  * The files of a process that stay open so that its addresses have names after its end, when
  * /proc/PID shows neither its mappings nor its root: the modules that contain code, and the
  * directory that was its root, below which debug files are looked up.
  */
-#pragma once
-
-#include "elf/modules.h"
-
 enum { KEPT_FILES_MAX = 256 }; /* of the 1024 file descriptors that a process usually may have */
 
 struct kept_file {
