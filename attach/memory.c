@@ -234,21 +234,17 @@ void memory_read_pages(struct memory *memory, remote_addr addr, unsigned char *b
     }
 }
 
-/* Allocates the cache at its first use: most processes of a host are read a few bytes only. */
-static bool have_cache(struct memory *memory)
-{
-    if (memory->cache)
-        return true;
-    memory->cache = malloc(MEMORY_CACHE_PAGES * sizeof *memory->cache);
-    memory_forget(memory);
-    return memory->cache != NULL;
-}
-
 static struct memory_page *cached_page(struct memory *memory, remote_addr page)
 {
     struct memory_page *slot;
 
-    if (!have_cache(memory))
+    /* The cache is allocated at its first use: most processes of a host are read a few bytes only.
+     */
+    if (!memory->cache) {
+        memory->cache = malloc(MEMORY_CACHE_PAGES * sizeof *memory->cache);
+        memory_forget(memory);
+    }
+    if (!memory->cache)
         return NULL;
     slot = &memory->cache[(page / MEMORY_PAGE) % MEMORY_CACHE_PAGES];
     if (slot->addr == page)
@@ -260,21 +256,6 @@ static struct memory_page *cached_page(struct memory *memory, remote_addr page)
     return slot;
 }
 
-/* Reads within one page. */
-static bool read_piece(struct memory *memory, remote_addr addr, void *buf, size_t len)
-{
-    size_t skip = addr % MEMORY_PAGE;
-    const struct memory_page *page;
-
-    if (!memory_is_unchanging(memory, addr))
-        return memory_read(memory, addr, buf, len);
-    page = cached_page(memory, addr - skip);
-    if (!page)
-        return false;
-    memcpy(buf, page->bytes + skip, len);
-    return true;
-}
-
 bool memory_read_cached(struct memory *memory, remote_addr addr, void *buf, size_t len)
 {
     unsigned char *out = buf;
@@ -284,8 +265,14 @@ bool memory_read_cached(struct memory *memory, remote_addr addr, void *buf, size
     while (len > 0) {
         size_t skip = addr % MEMORY_PAGE;
         size_t n = MEMORY_PAGE - skip < len ? MEMORY_PAGE - skip : len;
-        if (!read_piece(memory, addr, out, n))
+        if (memory_is_unchanging(memory, addr)) {
+            const struct memory_page *page = cached_page(memory, addr - skip);
+            if (!page)
+                return false;
+            memcpy(out, page->bytes + skip, n);
+        } else if (!memory_read(memory, addr, out, n)) {
             return false;
+        }
         out += n;
         addr += n;
         len -= n;
@@ -318,26 +305,6 @@ bool memory_grow_stack(struct memory *memory, remote_addr addr)
     if (memory->memfd >= 0)
         return read_mem(memory, addr, &byte, 1);
     return memory->stopped_tid && read_peek(memory, addr, &byte, 1);
-}
-
-/* Writes whole words; reads a partial word first, to keep its other bytes. */
-static bool write_poke(struct memory *memory, remote_addr addr, const void *buf, size_t len)
-{
-    const unsigned char *in = buf;
-
-    while (len > 0) {
-        uint64_t word = 0;
-        size_t skip = addr & 7, n = 8 - skip < len ? 8 - skip : len;
-        if (n < 8 && !read_peek(memory, addr - skip, &word, 8))
-            return false;
-        memcpy((char *)&word + skip, in, n);
-        if (gate_ptrace(memory->gate, PTRACE_POKEDATA, memory->stopped_tid, addr - skip, word) < 0)
-            return false;
-        in += n;
-        addr += n;
-        len -= n;
-    }
-    return true;
 }
 
 static bool write_mem(struct memory *memory, remote_addr addr, const void *buf, size_t len)
@@ -374,34 +341,32 @@ bool memory_write_running(struct memory *memory, remote_addr addr, const void *b
 
 bool memory_write_code(struct memory *memory, remote_addr addr, const void *buf, size_t len)
 {
+    const unsigned char *in = buf;
+
     if (write_mem(memory, addr, buf, len))
         return true;
-    return memory->stopped_tid && write_poke(memory, addr, buf, len);
-}
-
-static ssize_t read_memory_of(const struct proc_stat *stat, struct memory *memory, char **out,
-                              size_t limit)
-{
-    AUTO_FREE char *text = NULL;
-    size_t len = stat->env_end - stat->env_start;
-
-    if (!stat->env_start || stat->env_end < stat->env_start)
-        return -EACCES; /* the kernel shows 0 to readers who may not trace it */
-    if (len > limit)
-        return -EFBIG;
-    text = malloc(len + 1);
-    if (!text)
-        return -ENOMEM;
-    if (len && !memory_read(memory, stat->env_start, text, len))
-        return errno ? -errno : -EFAULT;
-    text[len] = '\0';
-    *out = steal_ptr(&text);
-    return (ssize_t)len;
+    if (!memory->stopped_tid)
+        return false;
+    /* Pokes write whole words: a partial one is read first, to keep its other bytes. */
+    while (len > 0) {
+        uint64_t word = 0;
+        size_t skip = addr & 7, n = 8 - skip < len ? 8 - skip : len;
+        if (n < 8 && !read_peek(memory, addr - skip, &word, 8))
+            return false;
+        memcpy((char *)&word + skip, in, n);
+        if (gate_ptrace(memory->gate, PTRACE_POKEDATA, memory->stopped_tid, addr - skip, word) < 0)
+            return false;
+        in += n;
+        addr += n;
+        len -= n;
+    }
+    return true;
 }
 
 ssize_t environ_read(const struct target *target, struct memory *memory, char **out, size_t limit)
 {
     ssize_t n = procfs_slurp(target->proc, out, limit, "%d/environ", (int)target_via(target));
+    AUTO_FREE char *text = NULL;
     struct proc_stat stat;
 
     if (n != -EACCES && n != -EPERM)
@@ -409,5 +374,17 @@ ssize_t environ_read(const struct target *target, struct memory *memory, char **
     n = process_stat(target->proc, target_via(target), &stat);
     if (n < 0)
         return n == -EBADMSG ? -EACCES : n;
-    return read_memory_of(&stat, memory, out, limit);
+    if (!stat.env_start || stat.env_end < stat.env_start)
+        return -EACCES; /* the kernel shows 0 to readers who may not trace it */
+    size_t len = stat.env_end - stat.env_start;
+    if (len > limit)
+        return -EFBIG;
+    text = malloc(len + 1);
+    if (!text)
+        return -ENOMEM;
+    if (len && !memory_read(memory, stat.env_start, text, len))
+        return errno ? -errno : -EFAULT;
+    text[len] = '\0';
+    *out = steal_ptr(&text);
+    return (ssize_t)len;
 }

@@ -112,14 +112,6 @@ enum answer probe_attach(const struct target *target, const struct own_filter *f
 
 /* ---- the state ---- */
 
-static int yama_scope(const struct procfs *proc)
-{
-    char text[16];
-    ssize_t n = procfs_read(proc, text, sizeof text, "sys/kernel/yama/ptrace_scope");
-
-    return n > 0 && text[0] >= '0' && text[0] <= '9' ? text[0] - '0' : YAMA_ABSENT;
-}
-
 /*
  * Finds out by the owner of its files whether the process is dumpable: they belong
  * to root if it is not (task_dump_owner, fs/proc/base.c). Everybody may see that.
@@ -159,9 +151,12 @@ static bool read_view_state(struct permit_view *view, const struct target *targe
 
 static void read_view_rights(struct permit_view *view, const struct target *target)
 {
+    char text[16];
+
     view->userns = userns_of(target->proc, target_via(target));
     view->dumpable = is_dumpable(target, view->its.euid);
-    view->yama = yama_scope(target->proc);
+    ssize_t n = procfs_read(target->proc, text, sizeof text, "sys/kernel/yama/ptrace_scope");
+    view->yama = n > 0 && text[0] >= '0' && text[0] <= '9' ? text[0] - '0' : YAMA_ABSENT;
     lsm_read(&view->lsm, target->proc, target->pid);
 }
 
@@ -453,42 +448,30 @@ fault_code permit_forecast(const struct target *target, pid_t tid, bool *certain
 
 /* ---- a target that does not exist ---- */
 
-/* Formats "56789 (redis-server, docker 0123456789ab)". */
-static void name_process(const struct procfs *proc, pid_t pid, char *out, size_t size)
-{
-    struct container container;
-    struct proc_stat stat;
-
-    read_comm(proc, pid, &stat);
-    if (container_read(proc, pid, &container) && container.engine)
-        snprintf(out, size, "%d (%s, %s %.12s)", (int)pid, stat.comm, container.engine,
-                 container.id);
-    else
-        snprintf(out, size, "%d (%s)", (int)pid, stat.comm);
-}
-
-static bool is_hidden(const struct procfs *proc, pid_t pid)
-{
-    char text[16];
-
-    return (kill(pid, 0) == 0 || errno == EPERM) &&
-           procfs_read(proc, text, sizeof text, "%d/stat", (int)pid) < 0;
-}
-
 fault_code permit_explain_gone(const struct procfs *proc, pid_t pid, struct fault *fault)
 {
     struct namesakes found;
-    char list[200] = "";
+    char list[200] = "", text[16];
 
-    if (is_hidden(proc, pid))
+    if ((kill(pid, 0) == 0 || errno == EPERM) &&
+        procfs_read(proc, text, sizeof text, "%d/stat", (int)pid) < 0)
         return fault_set(fault, FAULT_HIDDEN, EPERM, "look up the process", "%d", (int)pid);
     namesakes_find(&found, proc, pid);
     if (!found.count)
         return fault ? fault->code : FAULT_GONE;
     for (size_t i = 0; i < found.count && i < ARRAY_LEN(found.here); i++) {
+        const int here = (int)found.here[i];
+        struct container container;
+        struct proc_stat stat;
         char one[128];
         size_t used = strlen(list);
-        name_process(proc, found.here[i], one, sizeof one);
+        read_comm(proc, here, &stat);
+        /* "56789 (redis-server, docker 0123456789ab)" */
+        if (container_read(proc, here, &container) && container.engine)
+            snprintf(one, sizeof one, "%d (%s, %s %.12s)", here, stat.comm, container.engine,
+                     container.id);
+        else
+            snprintf(one, sizeof one, "%d (%s)", here, stat.comm);
         snprintf(list + used, sizeof list - used, "%s%s", i ? ", " : "", one);
     }
     fault_set(fault, FAULT_OTHER_PIDNS, ESRCH, "look up the process", "%s%s", list,

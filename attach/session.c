@@ -56,32 +56,6 @@ fault_code session_interrupt(struct session *session, struct fault *fault)
 }
 
 /*
- * Sets the state (ptrace(2)): bits 16 and up of the status are the event.
- * PTRACE_EVENT_STOP with SIGTRAP is our own stop; with a stopping signal it is a
- * group stop.
- */
-static void set_state(struct session *session, int status)
-{
-    int event = status >> 16, signal = WSTOPSIG(status);
-
-    session->signal = 0;
-    if (!WIFSTOPPED(status)) {
-        session->state = SESSION_LOST;
-    } else if (event == PTRACE_EVENT_STOP) {
-        session->state = signal == SIGTRAP ? SESSION_EVENT : SESSION_GROUP;
-    } else if (event == PTRACE_EVENT_EXIT) {
-        session->state = SESSION_EXITING;
-    } else if (event == PTRACE_EVENT_EXEC) {
-        session->state = SESSION_EXECED;
-    } else if (signal == (SIGTRAP | 0x80)) {
-        session->state = SESSION_SYSCALL;
-    } else {
-        session->state = SESSION_SIGNAL;
-        session->signal = signal;
-    }
-}
-
-/*
  * Waits like waitpid, but only peeks at a stop before a signal's delivery. If the
  * tool dies before it passes the signal on, the kernel delivers the signal in the
  * stop's code; a wait that consumes the stop clears that code (kernel/exit.c,
@@ -105,14 +79,10 @@ fault_code session_wait(struct session *session, const struct deadline *deadline
                         struct fault *fault)
 {
     int status;
+    pid_t got;
 
     assert(session->state == SESSION_RUNNING);
-    for (;;) {
-        pid_t got = wait_or_peek(session->tid, &status);
-        if (got == session->tid) {
-            set_state(session, status);
-            return FAULT_NONE;
-        }
+    while ((got = wait_or_peek(session->tid, &status)) != session->tid) {
         if (got < 0 && errno != EINTR) {
             session->state = SESSION_LOST;
             return FAULT_NONE;
@@ -121,6 +91,28 @@ fault_code session_wait(struct session *session, const struct deadline *deadline
             return fault_set(fault, FAULT_CALL_DEADLINE, ETIMEDOUT, "wait", "thread %d",
                              session->tid);
     }
+
+    /*
+     * ptrace(2): bits 16 and up of the status are the event. PTRACE_EVENT_STOP with
+     * SIGTRAP is our own stop; with a stopping signal it is a group stop.
+     */
+    int event = status >> 16, signal = WSTOPSIG(status);
+    session->signal = 0;
+    if (!WIFSTOPPED(status)) {
+        session->state = SESSION_LOST;
+    } else if (event == PTRACE_EVENT_STOP) {
+        session->state = signal == SIGTRAP ? SESSION_EVENT : SESSION_GROUP;
+    } else if (event == PTRACE_EVENT_EXIT) {
+        session->state = SESSION_EXITING;
+    } else if (event == PTRACE_EVENT_EXEC) {
+        session->state = SESSION_EXECED;
+    } else if (signal == (SIGTRAP | 0x80)) {
+        session->state = SESSION_SYSCALL;
+    } else {
+        session->state = SESSION_SIGNAL;
+        session->signal = signal;
+    }
+    return FAULT_NONE;
 }
 
 static fault_code resume(struct session *session, int request, struct fault *fault)

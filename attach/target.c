@@ -65,23 +65,6 @@ static fault_code judge_state(const struct target *target, const struct proc_sta
     return FAULT_NONE;
 }
 
-/*
- * /proc/TID exists for every thread, though it is not listed; only a thread group
- * leader is a process.
- */
-static fault_code refuse_plain_thread(const struct target *target, struct fault *fault)
-{
-    struct proc_status status;
-    int rc = process_status(target->proc, target->pid, &status);
-
-    if (rc < 0 && rc != -EBADMSG)
-        return fault_set(fault, FAULT_GONE, -rc, "read status", "%d", (int)target->pid);
-    if (rc == 0 && status.tgid && status.tgid != (int)target->pid)
-        return fault_set(fault, FAULT_GONE, 0, "look up the process",
-                         "%d is a thread of process %d", (int)target->pid, status.tgid);
-    return FAULT_NONE;
-}
-
 static void renew_status(struct target *target)
 {
     struct proc_status status;
@@ -92,6 +75,7 @@ static void renew_status(struct target *target)
 
 fault_code target_open(struct target *target, struct procfs *proc, pid_t pid, struct fault *fault)
 {
+    struct proc_status status;
     fault_code rc;
 
     memset(target, 0, sizeof *target);
@@ -101,10 +85,20 @@ fault_code target_open(struct target *target, struct procfs *proc, pid_t pid, st
     rc = read_target_stat(target, &target->stat, fault);
     if (rc == FAULT_NONE)
         rc = judge_state(target, &target->stat, fault);
-    if (rc == FAULT_NONE)
-        rc = refuse_plain_thread(target, fault);
     if (rc != FAULT_NONE)
         return rc;
+
+    /*
+     * /proc/TID exists for every thread, though it is not listed; only a thread group
+     * leader is a process.
+     */
+    int err = process_status(proc, pid, &status);
+    if (err < 0 && err != -EBADMSG)
+        return fault_set(fault, FAULT_GONE, -err, "read status", "%d", (int)pid);
+    if (err == 0 && status.tgid && status.tgid != (int)pid)
+        return fault_set(fault, FAULT_GONE, 0, "look up the process",
+                         "%d is a thread of process %d", (int)pid, status.tgid);
+
     if (is_ending(&target->stat))
         target->via = find_live_thread(target);
     target->pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
@@ -176,16 +170,6 @@ fault_code target_renew(struct target *target, struct fault *fault)
     return FAULT_NONE;
 }
 
-static ssize_t copy_recorded_maps(const struct target_record *record, char **text)
-{
-    *text = malloc(record->maps_len + 1);
-    if (!*text)
-        return -ENOMEM;
-    memcpy(*text, record->maps, record->maps_len);
-    (*text)[record->maps_len] = '\0';
-    return (ssize_t)record->maps_len;
-}
-
 /* Returns a thread that still shows the memory if that of target_via has ended; 0: none. */
 static pid_t find_other_via(const struct target *target)
 {
@@ -196,10 +180,17 @@ static pid_t find_other_via(const struct target *target)
 
 ssize_t target_maps(const struct target *target, char **text)
 {
+    const struct target_record *record = target->record;
     pid_t live;
 
-    if (target->record)
-        return copy_recorded_maps(target->record, text);
+    if (record) {
+        *text = malloc(record->maps_len + 1);
+        if (!*text)
+            return -ENOMEM;
+        memcpy(*text, record->maps, record->maps_len);
+        (*text)[record->maps_len] = '\0';
+        return (ssize_t)record->maps_len;
+    }
     ssize_t n =
         procfs_slurp(target->proc, text, TARGET_MAPS_MAX, "%d/maps", (int)target_via(target));
 
@@ -221,22 +212,19 @@ fault_code target_check_end(const struct target *target, struct fault *fault)
     return rc;
 }
 
-/* SIGKILL of a process is pending for each of its threads (kernel/signal.c, complete_signal). */
-static bool is_killed(const struct target *target, pid_t tid)
+enum target_end target_look_end(const struct target *target, pid_t tid)
 {
     const uint64_t kill = 1ull << (SIGKILL - 1);
     struct proc_status status;
-
-    return thread_status(target->proc, target->pid, tid, &status) == 0 &&
-           (status.sig_pending | status.sig_shared_pending) & kill;
-}
-
-enum target_end target_look_end(const struct target *target, pid_t tid)
-{
     struct proc_stat stat;
     struct fault ignored;
 
-    if (is_killed(target, tid) || target_check(target, &ignored) != FAULT_NONE)
+    /* SIGKILL of a process is pending for each of its threads (kernel/signal.c, complete_signal).
+     */
+    if (thread_status(target->proc, target->pid, tid, &status) == 0 &&
+        (status.sig_pending | status.sig_shared_pending) & kill)
+        return TARGET_ENDS;
+    if (target_check(target, &ignored) != FAULT_NONE)
         return TARGET_ENDS;
     if (thread_stat(target->proc, target->pid, tid, &stat) == 0 && !is_ending(&stat))
         return TARGET_LIVES;
@@ -272,19 +260,6 @@ uint64_t target_space_limit(const struct target *target)
 uint64_t target_stack_limit(const struct target *target)
 {
     return soft_limit(target, "Max stack size");
-}
-
-/* stat.start is in clock ticks since the boot, with the time that the machine was suspended. */
-uint64_t target_age(const struct target *target)
-{
-    const uint64_t second = 1000000000;
-    uint64_t ticks = (uint64_t)sysconf(_SC_CLK_TCK), start = target->stat.start;
-    struct timespec now;
-
-    clock_gettime(CLOCK_BOOTTIME, &now);
-    start = start / ticks * second + start % ticks * (second / ticks);
-    uint64_t time = (uint64_t)now.tv_sec * second + (uint64_t)now.tv_nsec;
-    return time > start ? time - start : 0;
 }
 
 uint64_t target_rss(const struct target *target)
@@ -353,37 +328,29 @@ bool thread_refresh(struct thread *thread, const struct target *target)
     return stat.state != 'Z' && stat.state != 'X';
 }
 
-static fault_code read_task_directory(struct threads *threads, const struct target *target,
-                                      struct task_dir *dir, struct fault *fault)
-{
-    size_t capacity = 0;
-    pid_t tid;
-
-    while (threads->count < THREADS_MAX && (tid = task_dir_next(dir))) {
-        struct thread thread = {.tid = tid};
-        if (!thread_refresh(&thread, target))
-            continue;
-        if (!LIST_GROW(threads->list, capacity, threads->count))
-            return fault_set(fault, FAULT_INTERNAL, ENOMEM, "list threads", "%d", target->pid);
-        threads->list[threads->count++] = thread;
-    }
-    if (threads->count == 0)
-        return fault_set(fault, FAULT_GONE, 0, "list threads", "%d has no threads left",
-                         target->pid);
-    return FAULT_NONE;
-}
-
 fault_code threads_list(struct threads *threads, const struct target *target, struct fault *fault)
 {
     struct task_dir dir;
     int err = task_dir_of_threads(&dir, target->proc, target->pid);
-    fault_code rc;
+    fault_code rc = FAULT_NONE;
+    size_t capacity = 0;
+    pid_t tid;
 
     memset(threads, 0, sizeof *threads);
     if (err)
         return fault_set(fault, FAULT_GONE, -err, "list threads", "%d", target->pid);
-    rc = read_task_directory(threads, target, &dir, fault);
+    while (rc == FAULT_NONE && threads->count < THREADS_MAX && (tid = task_dir_next(&dir))) {
+        struct thread thread = {.tid = tid};
+        if (!thread_refresh(&thread, target))
+            continue;
+        if (LIST_GROW(threads->list, capacity, threads->count))
+            threads->list[threads->count++] = thread;
+        else
+            rc = fault_set(fault, FAULT_INTERNAL, ENOMEM, "list threads", "%d", target->pid);
+    }
     task_dir_close(&dir);
+    if (rc == FAULT_NONE && threads->count == 0)
+        rc = fault_set(fault, FAULT_GONE, 0, "list threads", "%d has no threads left", target->pid);
     if (rc != FAULT_NONE)
         threads_free(threads);
     return rc;

@@ -133,9 +133,6 @@ uint64_t target_stack_limit(const struct target *target);
 /* Returns its RLIMIT_AS, the largest size of its address space, in the same way. */
 uint64_t target_space_limit(const struct target *target);
 
-/* Returns for how long it has lived, in nanoseconds. */
-uint64_t target_age(const struct target *target);
-
 /*
  * Returns its resident memory in bytes (VmRSS); 0: unknown. Cheap: does not walk
  * its page tables.

@@ -118,44 +118,33 @@ static int duplicate_fd(const struct target *target, int fd)
     return (int)syscall(SYS_pidfd_getfd, target->pidfd, fd, 0);
 }
 
-/*
- * Opens the target's fd. The directory fd belongs to the target's user, and
- * CAP_SYS_PTRACE alone does not open another user's; but it allows a duplicate
- * (pidfd_getfd(2), since Linux 5.6).
- */
-static int open_target_fd(const struct target *target, int fd)
-{
-    int named = procfs_openf(target->proc, O_PATH, "%d/fd/%d", (int)target_via(target), fd);
-    int taken = named < 0 ? duplicate_fd(target, fd) : -1;
-
-    return taken < 0 ? named : taken;
-}
-
-static bool is_seen_at(const struct target *target, const char *path, const struct stat *file)
-{
-    struct stat found;
-
-    return path[0] == '/' && target_stat(target, path, &found) == 0 &&
-           found.st_dev == file->st_dev && found.st_ino == file->st_ino;
-}
-
 int target_fd_path(const struct target *target, const struct target *holder, int fd, char *out,
                    size_t size)
 {
-    AUTO_CLOSE int named = open_target_fd(holder, fd);
+    AUTO_CLOSE int named =
+        procfs_openf(holder->proc, O_PATH, "%d/fd/%d", (int)target_via(holder), fd);
     char text[PATH_MAX];
     const char *path;
-    struct stat file;
+    struct stat file, found;
 
-    if (named < 0)
-        return named;
+    /*
+     * The directory fd belongs to the target's user, and CAP_SYS_PTRACE alone does not
+     * open another user's; but it allows a duplicate (pidfd_getfd(2), since Linux 5.6).
+     */
+    if (named < 0) {
+        int taken = duplicate_fd(holder, fd);
+        if (taken < 0)
+            return named;
+        named = taken;
+    }
     if (fstat(named, &file))
         return -errno;
     ssize_t n = procfs_readlink(target->proc, text, sizeof text, "self/fd/%d", named);
     if (n < 0)
         return (int)n;
     path = without_root(target, text);
-    if (!is_seen_at(target, path, &file))
+    if (path[0] != '/' || target_stat(target, path, &found) != 0 || found.st_dev != file.st_dev ||
+        found.st_ino != file.st_ino)
         return -ESTALE;
     return snprintf(out, size, "%s", path) < (int)size ? 0 : -ENAMETOOLONG;
 }

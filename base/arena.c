@@ -10,22 +10,6 @@ struct arena_chunk {
     _Alignas(max_align_t) unsigned char bytes[];
 };
 
-static bool arena_grow(struct arena *arena, size_t size)
-{
-    size_t room = size > CHUNK_SIZE ? size : CHUNK_SIZE;
-    struct arena_chunk *chunk =
-        room <= ARENA_MAX - arena->total ? calloc(1, sizeof *chunk + room) : NULL;
-
-    if (!chunk)
-        return false;
-    arena->total += room;
-    chunk->size = room;
-    chunk->next = arena->chunks;
-    arena->chunks = chunk;
-    arena->used = 0;
-    return true;
-}
-
 void *arena_alloc(struct arena *arena, size_t size)
 {
     size_t align = _Alignof(max_align_t);
@@ -34,8 +18,18 @@ void *arena_alloc(struct arena *arena, size_t size)
     if (size > SIZE_MAX / 2)
         return NULL;
     size = (size + align - 1) / align * align;
-    if ((!arena->chunks || arena->chunks->size - arena->used < size) && !arena_grow(arena, size))
-        return NULL;
+    if (!arena->chunks || arena->chunks->size - arena->used < size) {
+        size_t room = size > CHUNK_SIZE ? size : CHUNK_SIZE;
+        struct arena_chunk *chunk =
+            room <= ARENA_MAX - arena->total ? calloc(1, sizeof *chunk + room) : NULL;
+        if (!chunk)
+            return NULL;
+        arena->total += room;
+        chunk->size = room;
+        chunk->next = arena->chunks;
+        arena->chunks = chunk;
+        arena->used = 0;
+    }
     at = arena->chunks->bytes + arena->used;
     arena->used += size;
     return at;

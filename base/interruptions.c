@@ -16,24 +16,21 @@ void interruptions_add(sigset_t *set)
         sigaddset(set, signo);
 }
 
-static bool stays_ignored(int signo)
-{
-    struct sigaction former;
-
-    return (signo == SIGHUP || signo == SIGINT || signo == SIGQUIT) &&
-           sigaction(signo, NULL, &former) == 0 && former.sa_handler == SIG_IGN;
-}
-
 void interruptions_handle(void (*handler)(int))
 {
     const struct sigaction action = {.sa_handler = handler};
+    struct sigaction former;
     sigset_t set;
 
     sigemptyset(&set);
     interruptions_add(&set);
-    for (int signo = 1; signo <= SIGRTMAX; signo++)
-        if (sigismember(&set, signo) && !stays_ignored(signo))
-            sigaction(signo, &action, NULL);
+    for (int signo = 1; signo <= SIGRTMAX; signo++) {
+        const bool may_stay = signo == SIGHUP || signo == SIGINT || signo == SIGQUIT;
+        if (!sigismember(&set, signo) ||
+            (may_stay && sigaction(signo, NULL, &former) == 0 && former.sa_handler == SIG_IGN))
+            continue;
+        sigaction(signo, &action, NULL);
+    }
 }
 
 void interruptions_count_in(const volatile sig_atomic_t *counter)

@@ -6,16 +6,6 @@
 #include <stdint.h>
 #include <string.h>
 
-/* Writes a character as an escape, beyond U+FFFF as two surrogates (RFC 8259). */
-static void write_escape(FILE *out, uint32_t code)
-{
-    if (code > 0xffff) {
-        fprintf(out, "\\u%04x", 0xd800 + ((code - 0x10000) >> 10));
-        code = 0xdc00 + (code & 0x3ff);
-    }
-    fprintf(out, "\\u%04x", code);
-}
-
 static void write_text(FILE *out, const char *text)
 {
     const unsigned char *p = (const unsigned char *)text;
@@ -24,14 +14,21 @@ static void write_text(FILE *out, const char *text)
     fputc('"', out);
     for (size_t n; *p && !ferror_unlocked(out); p += n) {
         n = text_piece((const char *)p, "\"\\<>&", &shown);
-        if (n == 1 && *p >= 0x80)
+        if (n == 1 && *p >= 0x80) {
             fputs("\\ufffd", out);
-        else if (*p == '"' || *p == '\\')
+        } else if (*p == '"' || *p == '\\') {
             fprintf(out, "\\%c", *p);
-        else if (!shown || strchr("<>&", *p))
-            write_escape(out, text_code_point((const char *)p, n));
-        else
+        } else if (!shown || strchr("<>&", *p)) {
+            /* As an escape, beyond U+FFFF as two surrogates (RFC 8259). */
+            uint32_t code = text_code_point((const char *)p, n);
+            if (code > 0xffff) {
+                fprintf(out, "\\u%04x", 0xd800 + ((code - 0x10000) >> 10));
+                code = 0xdc00 + (code & 0x3ff);
+            }
+            fprintf(out, "\\u%04x", code);
+        } else {
             fwrite(p, 1, n, out);
+        }
     }
     fputc('"', out);
 }
@@ -185,6 +182,8 @@ void json_item_rounded(struct json *json, double value)
 {
     json_item_signed(json, nearest(value));
 }
+
+/* ---- the check ---- */
 
 struct reader {
     const char *at, *end;

@@ -47,71 +47,52 @@ void large_list_free(void *list, size_t capacity, size_t item)
 
 enum { BYTE_VALUES = 256 };
 
-/* A list of records of one or two words, of which the first is the key. */
-struct records {
-    uint64_t *words;
-    size_t count;
-};
-
-/* Returns the bits that are not the same in all keys. */
-static inline uint64_t find_differing_bits(const struct records *records, size_t each)
-{
-    uint64_t all = ~(uint64_t)0, any = 0;
-
-    for (size_t i = 0; i < records->count; i++) {
-        all &= records->words[i * each];
-        any |= records->words[i * each];
-    }
-    return all ^ any;
-}
-
-/* Moves the records, in the order of one byte; those with the same byte keep theirs. */
-static inline void distribute_records(const struct records *records, uint64_t *to, size_t each,
+/*
+ * Moves records of one or two words, of which the first is the key, in the order of one byte;
+ * those with the same byte keep theirs.
+ */
+static inline void distribute_records(const uint64_t *from, uint64_t *to, size_t count, size_t each,
                                       unsigned shift)
 {
-    const uint64_t *from = records->words;
     size_t counts[BYTE_VALUES] = {0}, at = 0;
 
-    for (size_t i = 0; i < records->count; i++)
+    for (size_t i = 0; i < count; i++)
         counts[(from[i * each] >> shift) & 0xff]++;
     for (size_t i = 0; i < BYTE_VALUES; i++) {
         size_t n = counts[i];
         counts[i] = at;
         at += n;
     }
-    for (size_t i = 0; i < records->count; i++) {
+    for (size_t i = 0; i < count; i++) {
         size_t place = counts[(from[i * each] >> shift) & 0xff]++;
         memcpy(to + place * each, from + i * each, each * sizeof *to);
     }
 }
 
-static bool are_sorted(const uint64_t *words, size_t count, size_t each)
-{
-    for (size_t i = 1; i < count; i++)
-        if (words[i * each] < words[(i - 1) * each])
-            return false;
-    return true;
-}
-
 /* each is a constant wherever this is inlined. */
 static inline void sort_records(uint64_t *words, uint64_t *scratch, size_t count, size_t each)
 {
-    struct records from = {words, count};
-    uint64_t *to = scratch, differing;
+    uint64_t *from = words, *to = scratch, all = ~(uint64_t)0, any = 0;
+    size_t ascending = 1;
 
-    if (are_sorted(words, count, each))
+    while (ascending < count && words[ascending * each] >= words[(ascending - 1) * each])
+        ascending++;
+    if (ascending >= count)
         return;
-    differing = find_differing_bits(&from, each);
+    for (size_t i = 0; i < count; i++) {
+        all &= words[i * each];
+        any |= words[i * each];
+    }
     for (unsigned shift = 0; shift < 64; shift += 8) {
         uint64_t *sorted = to;
-        if (!(differing >> shift & 0xff))
+        if (!((all ^ any) >> shift & 0xff)) /* the byte is the same in all keys */
             continue;
-        distribute_records(&from, to, each, shift);
-        to = from.words;
-        from.words = sorted;
+        distribute_records(from, to, count, each, shift);
+        to = from;
+        from = sorted;
     }
-    if (from.words != words)
-        memcpy(words, from.words, count * each * sizeof *words);
+    if (from != words)
+        memcpy(words, from, count * each * sizeof *words);
 }
 
 void sort_words(uint64_t *words, uint64_t *scratch, size_t count)

@@ -19,23 +19,6 @@ static bool equal_letters(char a, char b)
     return tolower((unsigned char)a) == tolower((unsigned char)b);
 }
 
-/* Fills row i of the table of edits, whose last three rows are kept: now, one before, two before.
- */
-static void fill_edits(const char *a, size_t i, const char *b,
-                       size_t (*rows[3])[SUGGEST_LENGTH_MAX + 1])
-{
-    size_t *now = *rows[0], *before = *rows[1], *earlier = *rows[2];
-
-    now[0] = i;
-    for (size_t j = 1; j <= strlen(b); j++) {
-        size_t replaced = before[j - 1] + !equal_letters(a[i - 1], b[j - 1]);
-        now[j] = least(replaced, least(before[j], now[j - 1]) + 1);
-        if (i > 1 && j > 1 && equal_letters(a[i - 1], b[j - 2]) &&
-            equal_letters(a[i - 2], b[j - 1]))
-            now[j] = least(now[j], earlier[j - 2] + 1);
-    }
-}
-
 size_t suggest_edits(const char *a, const char *b)
 {
     size_t space[3][SUGGEST_LENGTH_MAX + 1] = {0}, n = strlen(a);
@@ -44,25 +27,26 @@ size_t suggest_edits(const char *a, const char *b)
         return SIZE_MAX;
     for (size_t j = 0; j <= strlen(b); j++)
         space[0][j] = j;
-    for (size_t i = 1; i <= n; i++) {
-        size_t(*rows[3])[SUGGEST_LENGTH_MAX + 1] = {&space[i % 3], &space[(i + 2) % 3],
-                                                    &space[(i + 1) % 3]};
-        fill_edits(a, i, b, rows);
+    for (size_t i = 1; i <= n; i++) { /* the last three rows of the table are kept */
+        size_t *now = space[i % 3], *before = space[(i + 2) % 3], *earlier = space[(i + 1) % 3];
+        now[0] = i;
+        for (size_t j = 1; j <= strlen(b); j++) {
+            size_t replaced = before[j - 1] + !equal_letters(a[i - 1], b[j - 1]);
+            now[j] = least(replaced, least(before[j], now[j - 1]) + 1);
+            if (i > 1 && j > 1 && equal_letters(a[i - 1], b[j - 2]) &&
+                equal_letters(a[i - 2], b[j - 1]))
+                now[j] = least(now[j], earlier[j - 2] + 1);
+        }
     }
     return space[n % 3][strlen(b)];
 }
 
 /* A third of a word may be wrong; of a short one, a letter. */
-static size_t edits_allowed(const char *wrong)
-{
-    size_t length = strlen(wrong);
-
-    return length < 2 ? 0 : length < 6 ? 1 : length / 3;
-}
-
 void suggest_begin(struct suggestion *suggestion, const char *wrong)
 {
-    *suggestion = (struct suggestion){.wrong = wrong, .edits = edits_allowed(wrong)};
+    size_t length = strlen(wrong), edits = length < 2 ? 0 : length < 6 ? 1 : length / 3;
+
+    *suggestion = (struct suggestion){.wrong = wrong, .edits = edits};
 }
 
 /* The beginning of a word counts as one edit. */

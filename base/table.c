@@ -20,15 +20,6 @@ uint64_t table_hash_bytes(const struct table *table, const void *bytes, size_t l
     return table_mix(hash ^ word);
 }
 
-static struct table_slot *find_free(const struct table *table, uint32_t hash)
-{
-    size_t at = hash & (table->size - 1);
-
-    while (table->slots[at].index != TABLE_NONE)
-        at = (at + 1) & (table->size - 1);
-    return &table->slots[at];
-}
-
 static bool grow(struct table *table)
 {
     struct table old = *table;
@@ -40,9 +31,14 @@ static bool grow(struct table *table)
     memset(slots, 0xff, size * sizeof *slots);
     table->slots = slots;
     table->size = size;
-    for (size_t i = 0; i < old.size; i++)
-        if (old.slots[i].index != TABLE_NONE)
-            *find_free(table, old.slots[i].hash) = old.slots[i];
+    for (size_t i = 0; i < old.size; i++) {
+        size_t at = old.slots[i].hash & (size - 1);
+        if (old.slots[i].index == TABLE_NONE)
+            continue;
+        while (slots[at].index != TABLE_NONE)
+            at = (at + 1) & (size - 1);
+        slots[at] = old.slots[i];
+    }
     free(old.slots);
     return true;
 }

@@ -31,33 +31,30 @@ uint32_t text_code_point(const char *text, size_t len)
     return code;
 }
 
-/*
- * Ranges of the controls and of the characters without a glyph: Default_Ignorable_Code_Point of
- * DerivedCoreProperties.txt, which has the direction controls of UAX 9, the line separators, and
- * the anchors of interlinear annotations.
- */
-static bool is_unseen(uint32_t code)
+size_t text_unit(const char *text, bool *shown)
 {
-    static const uint32_t ranges[][2] = {
+    /*
+     * Ranges of the controls and of the characters without a glyph: Default_Ignorable_Code_Point
+     * of DerivedCoreProperties.txt, which has the direction controls of UAX 9, the line
+     * separators, and the anchors of interlinear annotations.
+     */
+    static const uint32_t unseen[][2] = {
         {0x00, 0x1f},       {0x7f, 0x9f},       {0xad, 0xad},       {0x34f, 0x34f},
         {0x61c, 0x61c},     {0x115f, 0x1160},   {0x17b4, 0x17b5},   {0x180b, 0x180f},
         {0x200b, 0x200f},   {0x2028, 0x202e},   {0x2060, 0x206f},   {0x3164, 0x3164},
         {0xfe00, 0xfe0f},   {0xfeff, 0xfeff},   {0xffa0, 0xffa0},   {0xfff0, 0xfffb},
         {0x1bca0, 0x1bca3}, {0x1d173, 0x1d17a}, {0xe0000, 0xe0fff},
     };
-    size_t i = 0;
+    size_t n = utf8_len((const unsigned char *)text), i = 0;
 
-    while (i < sizeof ranges / sizeof *ranges && code > ranges[i][1])
+    *shown = n > 0;
+    if (!n)
+        return 1;
+    const uint32_t code = text_code_point(text, n);
+    while (i < sizeof unseen / sizeof *unseen && code > unseen[i][1])
         i++;
-    return i < sizeof ranges / sizeof *ranges && code >= ranges[i][0];
-}
-
-size_t text_unit(const char *text, bool *shown)
-{
-    size_t n = utf8_len((const unsigned char *)text);
-
-    *shown = n && !is_unseen(text_code_point(text, n));
-    return n ? n : 1;
+    *shown = i == sizeof unseen / sizeof *unseen || code < unseen[i][0];
+    return n;
 }
 
 size_t text_piece(const char *text, const char *but, bool *shown)
@@ -98,23 +95,16 @@ char *text_copy_clean(const char *text, const char *also)
     return NULL;
 }
 
-/* Returns the length of plain ASCII, which is written in one piece. */
-static size_t plain_len(const char *text, size_t len)
-{
-    size_t n = 0;
-
-    while (n < len && ((text[n] >= 0x20 && text[n] < 0x7f) || text[n] == '\n' || text[n] == '\t'))
-        n++;
-    return n;
-}
-
 void text_write_lines(FILE *out, const char *text, size_t len)
 {
     bool shown;
 
     for (size_t n; len; text += n, len -= n) {
         char unit[5] = {0};
-        n = plain_len(text, len);
+        /* Plain ASCII is written in one piece. */
+        for (n = 0; n < len; n++)
+            if ((text[n] < 0x20 || text[n] >= 0x7f) && text[n] != '\n' && text[n] != '\t')
+                break;
         if (n) {
             fwrite_unlocked(text, 1, n, out);
             continue;

@@ -144,31 +144,24 @@ bool units_parse_decimal(const char *text, double *value, const char **rest)
     return end == text + len && isfinite(*value);
 }
 
-/* Skips "", "K", "KiB", "M", ...; returns the bits to shift by. */
-static unsigned parse_suffix(const char **text)
-{
-    static const char letters[] = "KMGT";
-    const char *letter = **text ? strchr(letters, **text) : NULL;
-
-    if (!letter)
-        return 0;
-    ++*text;
-    if (strncmp(*text, "iB", 2) == 0)
-        *text += 2;
-    return 10 * (unsigned)(letter - letters + 1);
-}
-
 bool units_parse_bytes(const char *text, uint64_t *bytes, const char **rest)
 {
+    static const char letters[] = "KMGT";
     double value;
     const char *after;
-    unsigned shift;
+    unsigned shift = 0;
 
     if (!units_parse_digits(text, UINT64_MAX, bytes, &after) ||
         !units_parse_decimal(text, &value, rest))
         return false;
     bool whole = after == *rest;
-    shift = parse_suffix(rest);
+    const char *letter = **rest ? strchr(letters, **rest) : NULL;
+    if (letter) {
+        shift = 10 * (unsigned)(letter - letters + 1);
+        ++*rest;
+        if (strncmp(*rest, "iB", 2) == 0)
+            *rest += 2;
+    }
     if (*bytes > UINT64_MAX >> shift)
         return false;
     *bytes <<= shift;

@@ -42,20 +42,16 @@ static const char *const controllers[] = {
     [CGROUP_V2] = NULL,
 };
 
-static bool is_in_tree(const struct cgroup_line *line, enum cgroup_tree tree)
-{
-    if (!controllers[tree])
-        return cursor_is(line->hierarchy, "0") && cursor_left(line->controllers) == 0;
-    return cursor_has_word(line->controllers, ',', controllers[tree]);
-}
-
 bool cgroup_path(struct cursor text, enum cgroup_tree tree, char *out, size_t size)
 {
+    const char *controller = controllers[tree];
     struct cgroup_line line;
 
-    while (cgroup_next(&text, &line))
-        if (is_in_tree(&line, tree))
+    while (cgroup_next(&text, &line)) {
+        const bool v2 = cursor_is(line.hierarchy, "0") && cursor_left(line.controllers) == 0;
+        if (controller ? cursor_has_word(line.controllers, ',', controller) : v2)
             return cursor_copy(line.path, out, size);
+    }
     return false;
 }
 
@@ -74,34 +70,18 @@ bool cgroup_at_root(struct cursor text)
 
 /* ---- directories ---- */
 
-/*
- * True if the path has a component "..", which the kernel writes for a cgroup
- * outside of the reader's view.
- */
-static bool leads_up(const char *path)
-{
-    for (const char *p = path; (p = strstr(p, "/..")); p += 3)
-        if (p[3] == '/' || p[3] == '\0')
-            return true;
-    return false;
-}
-
 /* Returns the part of path below root: "" or "/...". NULL if path is not below it. */
 static const char *part_below(const char *path, const char *root)
 {
     size_t n = strcmp(root, "/") == 0 ? 0 : strlen(root);
 
-    if (strncmp(path, root, n) != 0 || (path[n] != '/' && path[n] != '\0') || leads_up(path + n))
+    if (strncmp(path, root, n) != 0 || (path[n] != '/' && path[n] != '\0'))
         return NULL;
+    /* The kernel writes a component ".." for a cgroup outside of the reader's view. */
+    for (const char *p = path + n; (p = strstr(p, "/..")); p += 3)
+        if (p[3] == '/' || p[3] == '\0')
+            return NULL;
     return strcmp(path + n, "/") == 0 ? "" : path + n;
-}
-
-static bool shows_tree(const struct mount_entry *mount, enum cgroup_tree tree)
-{
-    if (!controllers[tree])
-        return cursor_is(mount->type, "cgroup2");
-    return cursor_is(mount->type, "cgroup") &&
-           cursor_has_word(mount->options, ',', controllers[tree]);
 }
 
 static bool set_path(struct cgroup_dir *dir, const char *mount, const char *group)
@@ -115,11 +95,15 @@ static bool set_path(struct cgroup_dir *dir, const char *mount, const char *grou
 bool cgroup_dir_mounted(struct cursor mountinfo, enum cgroup_tree tree, const char *path,
                         struct cgroup_dir *out)
 {
+    const char *controller = controllers[tree];
     char root[PATH_MAX], point[PATH_MAX];
     struct mount_entry mount;
 
     while (mountinfo_next(&mountinfo, &mount)) {
-        if (!shows_tree(&mount, tree) || !mountinfo_unescape(mount.root, root, sizeof root) ||
+        if (!cursor_is(mount.type, controller ? "cgroup" : "cgroup2") ||
+            (controller && !cursor_has_word(mount.options, ',', controller)))
+            continue;
+        if (!mountinfo_unescape(mount.root, root, sizeof root) ||
             !mountinfo_unescape(mount.point, point, sizeof point))
             continue;
         const char *group = part_below(path, root);
@@ -230,26 +214,17 @@ static bool is_octal(char ch)
     return ch >= '0' && ch <= '7';
 }
 
-/* Takes one byte, which may be escaped. */
-static unsigned take_byte(struct cursor *part)
-{
-    const char *p = part->at;
-
-    if (*p == '\\' && cursor_left(*part) > 3 && is_octal(p[1]) && is_octal(p[2]) &&
-        is_octal(p[3])) {
-        part->at += 4;
-        return (unsigned)((p[1] - '0') << 6 | (p[2] - '0') << 3 | (p[3] - '0'));
-    }
-    part->at++;
-    return (unsigned char)*p;
-}
-
 bool mountinfo_unescape(struct cursor part, char *out, size_t size)
 {
     size_t n = 0;
 
     while (cursor_left(part) > 0) {
-        unsigned ch = take_byte(&part);
+        const char *p = part.at++;
+        unsigned ch = (unsigned char)*p;
+        if (ch == '\\' && part.end - p > 3 && is_octal(p[1]) && is_octal(p[2]) && is_octal(p[3])) {
+            ch = (unsigned)((p[1] - '0') << 6 | (p[2] - '0') << 3 | (p[3] - '0'));
+            part.at = p + 4;
+        }
         if (n + 1 >= size || ch == 0 || ch > 255)
             return false;
         out[n++] = (char)ch;
@@ -279,21 +254,10 @@ static const struct {
     {FREEZER_V2, CGROUP_V2, "/sys/fs/cgroup/unified", "cgroup.events", "frozen 1"},
 };
 
-/* True if the cgroup's file has the word. */
-static bool group_file_has(const struct procfs *proc, const struct cgroup_dir *dir,
-                           const char *file, const char *word)
-{
-    AUTO_CLOSE int group = cgroup_dir_name(proc, dir);
-    char state[256];
-
-    return group >= 0 && group_file_read(proc, group, file, state, sizeof state) > 0 &&
-           strstr(state, word);
-}
-
 enum freezer freezer_of_group(const struct procfs *proc, pid_t pid, char *path, size_t size)
 {
     AUTO_FREE char *cgroups = NULL;
-    char group[FREEZER_PATH_MAX];
+    char group[FREEZER_PATH_MAX], state[256];
     struct cgroup_dir dir;
     struct cursor text;
 
@@ -304,21 +268,14 @@ enum freezer freezer_of_group(const struct procfs *proc, pid_t pid, char *path, 
             !cgroup_dir_usual(PROC_SELF, places[i].mount, group, &dir) ||
             strlen(dir.path) >= size) /* cut off, it would name another cgroup */
             continue;
-        if (group_file_has(proc, &dir, places[i].file, places[i].word)) {
+        AUTO_CLOSE int opened = cgroup_dir_name(proc, &dir);
+        if (opened >= 0 && group_file_read(proc, opened, places[i].file, state, sizeof state) > 0 &&
+            strstr(state, places[i].word)) {
             strcpy(path, dir.path);
             return places[i].freezer;
         }
     }
     return FREEZER_NONE;
-}
-
-/* True if text begins with one of the names. */
-static bool begins_with(const char *text, const char *const *names)
-{
-    for (; *names; names++)
-        if (strncmp(text, *names, strlen(*names)) == 0)
-            return true;
-    return false;
 }
 
 /*
@@ -342,7 +299,10 @@ static bool thread_is_frozen(const struct procfs *proc, pid_t pid, pid_t tid)
     if (thread_stat(proc, pid, tid, &stat) || !strchr("SD", stat.state) ||
         !thread_wchan(proc, pid, tid, where, sizeof where))
         return false;
-    return begins_with(where, stat.state == 'S' ? stops : sleeps);
+    for (const char *const *name = stat.state == 'S' ? stops : sleeps; *name; name++)
+        if (strncmp(where, *name, strlen(*name)) == 0)
+            return true;
+    return false;
 }
 
 bool freezer_of_threads(const struct procfs *proc, pid_t pid)

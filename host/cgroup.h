@@ -120,7 +120,8 @@ bool mountinfo_unescape(struct cursor part, char *out, size_t size);
  */
 bool mountinfo_read(const struct procfs *proc, pid_t pid, char **out, struct cursor *text);
 
-/* ---- freezers: whether a process is frozen with its cgroup (docker pause, systemctl freeze) ---- */
+/* ---- freezers: whether a process is frozen with its cgroup (docker pause, systemctl freeze) ----
+ */
 
 enum { FREEZER_PATH_MAX = 512 };
 

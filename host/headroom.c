@@ -168,15 +168,6 @@ static bool read_ancestors(const struct procfs *proc, const struct hierarchy *ki
     return seen;
 }
 
-/* Reads the root cgroup as a process in a container sees it: that is the container's own. */
-static bool read_in_target(const struct procfs *proc, const struct hierarchy *kind, pid_t pid,
-                           struct survey *survey)
-{
-    struct cgroup_dir dir;
-
-    return cgroup_dir_usual(pid, kind->mount, "/", &dir) && read_group(proc, kind, &dir, survey);
-}
-
 /*
  * Reads the cgroup and its ancestors where a mount shows them, up to the mount's top.
  * In a cgroup namespace the top is the root of the namespace, which may have a limit.
@@ -208,46 +199,43 @@ static uint64_t host_swap(const struct procfs *proc)
     return meminfo_read(proc, "SwapFree:", &bytes) ? bytes : 0;
 }
 
-/*
- * Where a batch fits, the kernel charges one for a single page and keeps the rest for the
- * CPU. Charges on other CPUs then miss it: it is given back only by a work item there, for
- * which the OOM killer does not wait (mm/memcontrol.c, try_charge_memcg, drain_all_stock).
- */
-static uint64_t without_batches(uint64_t bytes, uint64_t cpus)
-{
-    return bytes - lesser(bytes / BATCH, cpus) * KEPT;
-}
-
-/* Returns on how many CPUs the process may run while one of its threads is stopped. */
-static uint64_t cpus_of(const struct procfs *proc, pid_t pid, unsigned cpus)
-{
-    struct proc_stat stat;
-
-    return process_stat(proc, pid, &stat) ? cpus : lesser(stat.threads + 1, cpus);
-}
-
 bool headroom_read_on(const struct procfs *proc, pid_t pid, unsigned cpus, struct headroom *out)
 {
     struct survey survey = {
         .out = out, .swap = host_swap(proc), .both = UINT64_MAX, .stale = (uint64_t)cpus * STALE};
     AUTO_FREE char *cgroups = NULL;
     struct cursor text;
+    struct proc_stat stat;
+    struct cgroup_dir dir;
     bool seen = false;
 
     *out = (struct headroom){.bytes = UINT64_MAX};
     if (!cgroup_read(proc, pid, &cgroups, &text))
         return false;
     for (size_t i = 0; i < ARRAY_LEN(hierarchies); i++) {
-        seen |= read_ancestors(proc, &hierarchies[i], text, &survey) ||
-                read_in_target(proc, &hierarchies[i], pid, &survey);
-        seen |= read_mounted(proc, &hierarchies[i], pid, &survey);
+        const struct hierarchy *kind = &hierarchies[i];
+        bool read = read_ancestors(proc, kind, text, &survey);
+        /* The root cgroup as a process in a container sees it: that is the container's own. */
+        if (!read && cgroup_dir_usual(pid, kind->mount, "/", &dir))
+            read = read_group(proc, kind, &dir, &survey);
+        seen |= read;
+        seen |= read_mounted(proc, kind, pid, &survey);
     }
     if (out->bytes < UINT64_MAX - survey.swap)
         out->bytes += survey.swap;
     out->bytes = lesser(out->bytes, survey.both);
-    if (seen)
-        out->bytes = without_batches(out->bytes, cpus_of(proc, pid, cpus));
-    return seen;
+    if (!seen)
+        return false;
+
+    /*
+     * Where a batch fits, the kernel charges one for a single page and keeps the rest for the
+     * CPU. Charges on other CPUs then miss it: it is given back only by a work item there, for
+     * which the OOM killer does not wait (mm/memcontrol.c, try_charge_memcg, drain_all_stock).
+     * The process may run on that many CPUs while one of its threads is stopped.
+     */
+    uint64_t used = process_stat(proc, pid, &stat) ? cpus : lesser(stat.threads + 1, cpus);
+    out->bytes -= lesser(out->bytes / BATCH, used) * KEPT;
+    return true;
 }
 
 bool headroom_read(const struct procfs *proc, pid_t pid, struct headroom *out)

@@ -30,12 +30,6 @@ static void walk_up(struct walk *walk)
         close(walk->dirs[--walk->depth]);
 }
 
-static void walk_end(struct walk *walk)
-{
-    while (walk->depth > 0)
-        close(walk->dirs[--walk->depth]);
-}
-
 /* Takes the next component off the rest; false at its end. */
 static bool next_component(struct walk *walk, char part[NAME_SIZE], int *err)
 {
@@ -73,42 +67,30 @@ static int insert_link(struct walk *walk, int link)
     return 0;
 }
 
-static int ask_link_guard(const struct walk *walk, const char *part, const struct stat *link)
-{
-    const struct inroot_guard *guard = walk->guard;
-
-    return guard ? guard->may_follow(guard->ctx, walk->dirs[walk->depth - 1], part, link) : 0;
-}
-
-/* O_DIRECTORY triggers an automount, like openat2 on the way to a file. */
-static int open_directory(const struct walk *walk, const char *part)
-{
-    int fd =
-        openat(walk->dirs[walk->depth - 1], part, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-
-    return fd < 0 ? -errno : fd;
-}
-
 /* Walks one component; the kernel follows no link. */
 static int walk_component(struct walk *walk, const char *part)
 {
-    AUTO_CLOSE int named =
-        openat(walk->dirs[walk->depth - 1], part, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+    const int dir = walk->dirs[walk->depth - 1];
+    const struct inroot_guard *guard = walk->guard;
+    AUTO_CLOSE int named = openat(dir, part, O_PATH | O_NOFOLLOW | O_CLOEXEC);
     struct stat st;
 
     if (named < 0 || fstat(named, &st))
         return -errno;
     if (S_ISLNK(st.st_mode)) {
-        int rc = ask_link_guard(walk, part, &st);
+        int rc = guard ? guard->may_follow(guard->ctx, dir, part, &st) : 0;
         return rc ? rc : insert_link(walk, named);
     }
     if (walk->rest[0] && !S_ISDIR(st.st_mode))
         return -ENOTDIR;
     if (walk->depth == DEPTH_MAX)
         return -ENAMETOOLONG;
-    int next = S_ISDIR(st.st_mode) ? open_directory(walk, part) : steal_fd(&named);
+    /* O_DIRECTORY triggers an automount, like openat2 on the way to a file. */
+    int next = S_ISDIR(st.st_mode)
+                   ? openat(dir, part, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)
+                   : steal_fd(&named);
     if (next < 0)
-        return next;
+        return -errno;
     walk->dirs[walk->depth++] = next;
     return 0;
 }
@@ -142,7 +124,8 @@ static int walk_from(struct walk *walk, int root, const char *path)
         return -errno;
     walk->depth = 1;
     fd = walk_components(walk);
-    walk_end(walk);
+    while (walk->depth > 0)
+        close(walk->dirs[--walk->depth]);
     return fd;
 }
 
@@ -213,21 +196,6 @@ static bool is_of_groups(const struct procfs *proc, int fd)
            recorded.f_type == fs.f_type;
 }
 
-/*
- * Refuses a mount on the file itself: it could be another cgroup file, one that
- * acts when it is written.
- */
-static int name_within(int group, const char *file)
-{
-    struct open_how how = {.flags = O_PATH | O_CLOEXEC,
-                           .resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_XDEV};
-    int named = (int)syscall(SYS_openat2, group, file, &how, sizeof how);
-
-    if (named < 0 && (errno == ENOSYS || errno == EPERM || errno == EAGAIN))
-        named = openat(group, file, O_PATH | O_NOFOLLOW | O_CLOEXEC);
-    return named < 0 ? -errno : named;
-}
-
 int group_name(const struct procfs *proc, int root, const char *path)
 {
     AUTO_CLOSE int group = inroot_name(root, path, INROOT_FOLLOW);
@@ -239,12 +207,18 @@ int group_name(const struct procfs *proc, int root, const char *path)
 
 int group_file_open(const struct procfs *proc, int group, const char *file)
 {
-    AUTO_CLOSE int named = name_within(group, file);
+    /*
+     * Refuses a mount on the file itself: it could be another cgroup file, one that
+     * acts when it is written.
+     */
+    struct open_how how = {.flags = O_PATH | O_CLOEXEC,
+                           .resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_XDEV};
+    AUTO_CLOSE int named = (int)syscall(SYS_openat2, group, file, &how, sizeof how);
     struct stat st;
 
-    if (named < 0)
-        return named;
-    if (fstat(named, &st))
+    if (named < 0 && (errno == ENOSYS || errno == EPERM || errno == EAGAIN))
+        named = openat(group, file, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+    if (named < 0 || fstat(named, &st))
         return -errno;
     if (!S_ISREG(st.st_mode) || !is_of_groups(proc, named))
         return -EINVAL;

@@ -95,13 +95,6 @@ static ssize_t read_entries(const struct pagemap *map, uint64_t first, void *ent
 
 /* ---- the states of a few pages ---- */
 
-static enum page_state page_state_of(uint64_t entry)
-{
-    if (entry & ENTRY_PRESENT)
-        return PAGE_PRESENT;
-    return entry & ENTRY_SWAPPED ? PAGE_SWAPPED : PAGE_EMPTY;
-}
-
 void pagemap_states(const struct pagemap *map, remote_addr addr, enum page_state *states,
                     size_t count)
 {
@@ -112,25 +105,14 @@ void pagemap_states(const struct pagemap *map, remote_addr addr, enum page_state
         n = count - at < FEW ? count - at : FEW;
         known = read_entries(map, addr / map->page + at, entries, n);
         for (size_t i = 0; i < n; i++)
-            states[at + i] = (ssize_t)i < known ? page_state_of(entries[i]) : PAGE_UNKNOWN;
+            states[at + i] = (ssize_t)i >= known          ? PAGE_UNKNOWN
+                             : entries[i] & ENTRY_PRESENT ? PAGE_PRESENT
+                             : entries[i] & ENTRY_SWAPPED ? PAGE_SWAPPED
+                                                          : PAGE_EMPTY;
     }
 }
 
 /* ---- the pages of a range ---- */
-
-static int prepare_visits(struct pagemap *map)
-{
-    struct scan_arg none;
-
-    if (map->space)
-        return 0;
-    map->space = malloc((size_t)ENTRIES * ENTRY);
-    if (!map->space)
-        return -ENOMEM;
-    none = scan_of(map, 0, 0);
-    map->scans = ioctl(map->fd, SCAN_REQUEST, &none) >= 0;
-    return 0;
-}
 
 /* False: the action has ended the visit. */
 static bool pass_piece(struct visit *visit)
@@ -199,15 +181,6 @@ static int scan_step(struct visit *visit, remote_addr start, remote_addr end, re
     return arg.walk_end > start ? 0 : -EIO;
 }
 
-static uint64_t categories_of(const struct pagemap *map, uint64_t entry)
-{
-    if (entry & ENTRY_FILE && !map->files)
-        return 0;
-    if (entry & ENTRY_PRESENT)
-        return SCAN_IS_PRESENT;
-    return entry & ENTRY_SWAPPED ? SCAN_IS_SWAPPED : 0;
-}
-
 static int read_step(struct visit *visit, remote_addr start, remote_addr end, remote_addr *walked)
 {
     struct pagemap *map = visit->map;
@@ -221,8 +194,11 @@ static int read_step(struct visit *visit, remote_addr start, remote_addr end, re
     if (n <= 0) /* 0: its memory is gone */
         return n < 0 ? (int)n : -ESRCH;
     for (size_t i = 0; i < (size_t)n; i++) {
-        uint64_t categories = categories_of(map, entries[i]);
-        if (categories && !add_to_piece(visit, start + i * map->page, 1, categories))
+        const uint64_t entry = entries[i];
+        if (!(entry & (ENTRY_PRESENT | ENTRY_SWAPPED)) || (entry & ENTRY_FILE && !map->files))
+            continue;
+        if (!add_to_piece(visit, start + i * map->page, 1,
+                          entry & ENTRY_PRESENT ? SCAN_IS_PRESENT : SCAN_IS_SWAPPED))
             return -ECANCELED;
     }
     *walked = start + (uint64_t)n * map->page;
@@ -233,8 +209,15 @@ int pagemap_visit(struct pagemap *map, remote_addr start, remote_addr end, pagem
                   void *ctx)
 {
     struct visit visit = {.map = map, .step = SCAN_STEP, .action = action, .ctx = ctx};
-    int err = prepare_visits(map);
+    int err = 0;
 
+    if (!map->space) {
+        map->space = malloc((size_t)ENTRIES * ENTRY);
+        if (!map->space)
+            return -ENOMEM;
+        struct scan_arg none = scan_of(map, 0, 0);
+        map->scans = ioctl(map->fd, SCAN_REQUEST, &none) >= 0;
+    }
     while (!err && start < end)
         err = map->scans ? scan_step(&visit, start, end, &start)
                          : read_step(&visit, start, end, &start);

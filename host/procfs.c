@@ -20,21 +20,14 @@ void procfs_close(struct procfs *proc)
     util_close(&proc->dirfd);
 }
 
-__attribute__((format(printf, 3, 0))) static int name_format(char *name, size_t size,
-                                                             const char *fmt, va_list ap)
-{
-    int n = vsnprintf(name, size, fmt, ap);
-    return n < 0 || (size_t)n >= size ? -ENAMETOOLONG : 0;
-}
-
 #define FORMAT_NAME(name, fmt)                                                                     \
     do {                                                                                           \
         va_list ap_;                                                                               \
         va_start(ap_, fmt);                                                                        \
-        int rc_ = name_format(name, sizeof(name), fmt, ap_);                                       \
+        int n_ = vsnprintf(name, sizeof(name), fmt, ap_);                                          \
         va_end(ap_);                                                                               \
-        if (rc_)                                                                                   \
-            return rc_;                                                                            \
+        if (n_ < 0 || (size_t)n_ >= sizeof(name))                                                  \
+            return -ENAMETOOLONG;                                                                  \
     } while (0)
 
 static int open_in_proc(const struct procfs *proc, int flags, const char *name)
@@ -80,20 +73,27 @@ ssize_t procfs_read(const struct procfs *proc, char *buf, size_t size, const cha
     return fd < 0 ? fd : procfs_read_fd(fd, buf, size);
 }
 
-/* Reads the whole file into *buf, which grows by doubling; leaves one byte for a NUL. */
-static ssize_t slurp_fd(int fd, char **buf, size_t limit)
+ssize_t procfs_slurp(const struct procfs *proc, char **out, size_t limit, const char *fmt, ...)
 {
+    char name[NAME_SIZE];
+    AUTO_CLOSE int fd = -1;
+    AUTO_FREE char *buf = NULL;
     size_t size = 0, used = 0;
 
+    *out = NULL;
+    FORMAT_NAME(name, fmt);
+    fd = open_in_proc(proc, O_RDONLY, name);
+    if (fd < 0)
+        return fd;
     for (;;) {
-        if (size - used < 2) {
+        if (size - used < 2) { /* one byte is left for a NUL */
             size = size ? size * 2 : 32768;
-            char *larger = realloc(*buf, size);
+            char *larger = realloc(buf, size);
             if (!larger)
                 return -ENOMEM;
-            *buf = larger;
+            buf = larger;
         }
-        ssize_t n = read_fully(fd, *buf + used, size - used - 1);
+        ssize_t n = read_fully(fd, buf + used, size - used - 1);
         if (n < 0)
             return n;
         if (n == 0)
@@ -102,25 +102,9 @@ static ssize_t slurp_fd(int fd, char **buf, size_t limit)
         if (used > limit)
             return -EFBIG;
     }
-    (*buf)[used] = '\0';
+    buf[used] = '\0';
+    *out = steal_ptr(&buf);
     return (ssize_t)used;
-}
-
-ssize_t procfs_slurp(const struct procfs *proc, char **out, size_t limit, const char *fmt, ...)
-{
-    char name[NAME_SIZE];
-    AUTO_CLOSE int fd = -1;
-    AUTO_FREE char *buf = NULL;
-
-    *out = NULL;
-    FORMAT_NAME(name, fmt);
-    fd = open_in_proc(proc, O_RDONLY, name);
-    if (fd < 0)
-        return fd;
-    ssize_t n = slurp_fd(fd, &buf, limit);
-    if (n >= 0)
-        *out = steal_ptr(&buf);
-    return n;
 }
 
 ssize_t procfs_readlink(const struct procfs *proc, char *buf, size_t size, const char *fmt, ...)

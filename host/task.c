@@ -26,45 +26,6 @@ enum { STAT_PPID = 4, STAT_FLAGS = 9, STAT_UTIME = 14, STAT_STIME = 15, STAT_THR
 enum { STAT_START = 22, STAT_STACK = 28, STAT_PROCESSOR = 39, STAT_ENV_START = 50 };
 enum { STAT_ENV_END = 51 };
 
-static void stat_store(struct proc_stat *out, int field, uint64_t value)
-{
-    switch (field) {
-    case STAT_PPID:
-        out->ppid = (int)value;
-        break;
-    case STAT_FLAGS:
-        out->flags = (unsigned)value;
-        break;
-    case STAT_UTIME:
-        out->user_ticks = value;
-        out->cpu_ticks += value;
-        break;
-    case STAT_STIME:
-        out->cpu_ticks += value;
-        break;
-    case STAT_THREADS:
-        out->threads = value;
-        break;
-    case STAT_START:
-        out->start = value;
-        break;
-    case STAT_STACK:
-        out->stack_start = value;
-        break;
-    case STAT_PROCESSOR:
-        out->cpu = (int)value;
-        break;
-    case STAT_ENV_START:
-        out->env_start = value;
-        break;
-    case STAT_ENV_END:
-        out->env_end = value;
-        break;
-    default:
-        break;
-    }
-}
-
 bool parse_stat(const char *text, size_t len, struct proc_stat *out)
 {
     struct cursor c = cursor_of(text, len);
@@ -87,7 +48,41 @@ bool parse_stat(const char *text, size_t len, struct proc_stat *out)
     for (int field = STAT_PPID; field <= STAT_ENV_END; field++) {
         if (!take_field(&c, &value))
             return field > STAT_START;
-        stat_store(out, field, value);
+        switch (field) {
+        case STAT_PPID:
+            out->ppid = (int)value;
+            break;
+        case STAT_FLAGS:
+            out->flags = (unsigned)value;
+            break;
+        case STAT_UTIME:
+            out->user_ticks = value;
+            out->cpu_ticks += value;
+            break;
+        case STAT_STIME:
+            out->cpu_ticks += value;
+            break;
+        case STAT_THREADS:
+            out->threads = value;
+            break;
+        case STAT_START:
+            out->start = value;
+            break;
+        case STAT_STACK:
+            out->stack_start = value;
+            break;
+        case STAT_PROCESSOR:
+            out->cpu = (int)value;
+            break;
+        case STAT_ENV_START:
+            out->env_start = value;
+            break;
+        case STAT_ENV_END:
+            out->env_end = value;
+            break;
+        default:
+            break;
+        }
     }
     return true;
 }
@@ -124,78 +119,58 @@ static void status_ids(struct cursor line, unsigned *real, unsigned *effective, 
         *ids[i] = (unsigned)value;
 }
 
-static void status_ns_pids(struct cursor line, struct proc_status *out)
-{
-    uint64_t value;
-
-    while (take_field(&line, &value)) {
-        out->ns_pid = (int)value;
-        if (out->ns_pid_count < NS_PIDS_MAX)
-            out->ns_pids[out->ns_pid_count++] = (int)value;
-    }
-}
-
-static bool memory_line(struct cursor line, struct proc_status *out)
-{
-    if (line_has_key(&line, "VmRSS:"))
-        out->rss_bytes = line_decimal(line) * 1024;
-    else if (line_has_key(&line, "VmLck:"))
-        out->locked_bytes = line_decimal(line) * 1024;
-    else if (line_has_key(&line, "VmSwap:"))
-        out->swap_bytes = line_decimal(line) * 1024;
-    else
-        return false;
-    return true;
-}
-
-static void status_line(struct cursor line, struct proc_status *out)
-{
-    if (line_has_key(&line, "Tgid:"))
-        out->tgid = (int)line_decimal(line);
-    else if (line_has_key(&line, "TracerPid:"))
-        out->tracer = (int)line_decimal(line);
-    else if (line_has_key(&line, "NSpid:"))
-        status_ns_pids(line, out);
-    else if (line_has_key(&line, "Uid:"))
-        status_ids(line, &out->uid, &out->euid, &out->suid);
-    else if (line_has_key(&line, "Gid:"))
-        status_ids(line, &out->gid, &out->egid, &out->sgid);
-    else if (line_has_key(&line, "Seccomp:"))
-        out->seccomp = (int)line_decimal(line);
-    else if (line_has_key(&line, "Seccomp_filters:"))
-        out->seccomp_filters = (unsigned)line_decimal(line);
-    else if (line_has_key(&line, "SigPnd:"))
-        out->sig_pending = line_hex(line);
-    else if (line_has_key(&line, "ShdPnd:"))
-        out->sig_shared_pending = line_hex(line);
-    else if (line_has_key(&line, "SigBlk:"))
-        out->sig_blocked = line_hex(line);
-    else if (line_has_key(&line, "SigCgt:"))
-        out->sig_caught = line_hex(line);
-    else if (line_has_key(&line, "CapPrm:"))
-        out->cap_permitted = line_hex(line);
-    else if (line_has_key(&line, "CapEff:"))
-        out->cap_effective = line_hex(line);
-    else if (line_has_key(&line, "CapBnd:"))
-        out->cap_bounding = line_hex(line);
-    else if (memory_line(line, out))
-        return;
-    else if (line_has_key(&line, "voluntary_ctxt_switches:"))
-        out->voluntary_switches = line_decimal(line);
-    else if (line_has_key(&line, "x86_Thread_features:"))
-        out->shadow_stack = cursor_find(&line, "shstk");
-}
-
 bool parse_status(const char *text, size_t len, struct proc_status *out)
 {
     struct cursor rest = cursor_of(text, len), line;
+    uint64_t value;
     bool any = false;
 
     memset(out, 0, sizeof *out);
     while (cursor_take_line(&rest, &line)) {
-        struct cursor name = line;
-        any = any || line_has_key(&name, "Name:");
-        status_line(line, out);
+        if (line_has_key(&line, "Name:"))
+            any = true;
+        else if (line_has_key(&line, "Tgid:"))
+            out->tgid = (int)line_decimal(line);
+        else if (line_has_key(&line, "TracerPid:"))
+            out->tracer = (int)line_decimal(line);
+        else if (line_has_key(&line, "NSpid:"))
+            while (take_field(&line, &value)) {
+                out->ns_pid = (int)value;
+                if (out->ns_pid_count < NS_PIDS_MAX)
+                    out->ns_pids[out->ns_pid_count++] = (int)value;
+            }
+        else if (line_has_key(&line, "Uid:"))
+            status_ids(line, &out->uid, &out->euid, &out->suid);
+        else if (line_has_key(&line, "Gid:"))
+            status_ids(line, &out->gid, &out->egid, &out->sgid);
+        else if (line_has_key(&line, "Seccomp:"))
+            out->seccomp = (int)line_decimal(line);
+        else if (line_has_key(&line, "Seccomp_filters:"))
+            out->seccomp_filters = (unsigned)line_decimal(line);
+        else if (line_has_key(&line, "SigPnd:"))
+            out->sig_pending = line_hex(line);
+        else if (line_has_key(&line, "ShdPnd:"))
+            out->sig_shared_pending = line_hex(line);
+        else if (line_has_key(&line, "SigBlk:"))
+            out->sig_blocked = line_hex(line);
+        else if (line_has_key(&line, "SigCgt:"))
+            out->sig_caught = line_hex(line);
+        else if (line_has_key(&line, "CapPrm:"))
+            out->cap_permitted = line_hex(line);
+        else if (line_has_key(&line, "CapEff:"))
+            out->cap_effective = line_hex(line);
+        else if (line_has_key(&line, "CapBnd:"))
+            out->cap_bounding = line_hex(line);
+        else if (line_has_key(&line, "VmRSS:"))
+            out->rss_bytes = line_decimal(line) * 1024;
+        else if (line_has_key(&line, "VmLck:"))
+            out->locked_bytes = line_decimal(line) * 1024;
+        else if (line_has_key(&line, "VmSwap:"))
+            out->swap_bytes = line_decimal(line) * 1024;
+        else if (line_has_key(&line, "voluntary_ctxt_switches:"))
+            out->voluntary_switches = line_decimal(line);
+        else if (line_has_key(&line, "x86_Thread_features:"))
+            out->shadow_stack = cursor_find(&line, "shstk");
     }
     if (out->seccomp == STATUS_SECCOMP_FILTER && !out->seccomp_filters)
         out->seccomp_filters = 1;
@@ -235,86 +210,64 @@ static void add_kilobytes(uint64_t *sum, struct cursor line)
     *sum = value > (UINT64_MAX - *sum) / 1024 ? UINT64_MAX : *sum + value * 1024;
 }
 
-/* True for the line that must be present. */
-static bool usage_line(struct cursor line, struct proc_usage *out)
-{
-    if (line_has_key(&line, "Rss:") || line_has_key(&line, "VmRSS:")) {
-        add_kilobytes(&out->rss, line);
-        return true;
-    }
-    if (line_has_key(&line, "Anonymous:") || line_has_key(&line, "RssAnon:"))
-        add_kilobytes(&out->anonymous, line);
-    else if (line_has_key(&line, "RssFile:"))
-        add_kilobytes(&out->file, line);
-    else if (line_has_key(&line, "RssShmem:"))
-        add_kilobytes(&out->shared, line);
-    else if (line_has_key(&line, "AnonHugePages:"))
-        add_kilobytes(&out->huge, line);
-    else if (line_has_key(&line, "LazyFree:"))
-        add_kilobytes(&out->lazy_free, line);
-    else if (line_has_key(&line, "Swap:") || line_has_key(&line, "VmSwap:"))
-        add_kilobytes(&out->swap, line);
-    return false;
-}
-
 bool parse_usage(const char *text, size_t len, struct proc_usage *out)
 {
     struct cursor rest = cursor_of(text, len), line;
     bool any = false;
 
     memset(out, 0, sizeof *out);
-    while (cursor_take_line(&rest, &line))
-        any |= usage_line(line, out);
+    while (cursor_take_line(&rest, &line)) {
+        if (line_has_key(&line, "Rss:") || line_has_key(&line, "VmRSS:")) {
+            any = true; /* the one that must be present */
+            add_kilobytes(&out->rss, line);
+        } else if (line_has_key(&line, "Anonymous:") || line_has_key(&line, "RssAnon:")) {
+            add_kilobytes(&out->anonymous, line);
+        } else if (line_has_key(&line, "RssFile:")) {
+            add_kilobytes(&out->file, line);
+        } else if (line_has_key(&line, "RssShmem:")) {
+            add_kilobytes(&out->shared, line);
+        } else if (line_has_key(&line, "AnonHugePages:")) {
+            add_kilobytes(&out->huge, line);
+        } else if (line_has_key(&line, "LazyFree:")) {
+            add_kilobytes(&out->lazy_free, line);
+        } else if (line_has_key(&line, "Swap:") || line_has_key(&line, "VmSwap:")) {
+            add_kilobytes(&out->swap, line);
+        }
+    }
     return any;
 }
 
-static bool take_prot(struct cursor *c, unsigned *prot)
+/* "start-end perms offset major:minor inode [path]" (fs/proc/task_mmu.c, show_map_vma). */
+int parse_map_line(struct cursor *text, struct map_entry *out)
 {
     static const struct {
         char set;
         unsigned bit;
     } flags[] = {{'r', MAP_READ}, {'w', MAP_WRITE}, {'x', MAP_EXEC}, {'s', MAP_SHARED_}};
-
-    *prot = 0;
-    if (cursor_left(*c) < 4)
-        return false;
-    for (size_t i = 0; i < ARRAY_LEN(flags); i++) {
-        if (*c->at == flags[i].set)
-            *prot |= flags[i].bit;
-        c->at++;
-    }
-    return true;
-}
-
-/* "start-end perms offset major:minor inode [path]" (fs/proc/task_mmu.c, show_map_vma). */
-static bool map_fields(struct cursor *c, struct map_entry *out)
-{
-    uint64_t major, minor;
-
-    if (!cursor_take_hex(c, &out->start) || !cursor_take_char(c, '-') ||
-        !cursor_take_hex(c, &out->end))
-        return false;
-    if (!cursor_take_char(c, ' ') || !take_prot(c, &out->prot) || !cursor_take_char(c, ' '))
-        return false;
-    if (!cursor_take_hex(c, &out->offset) || !cursor_take_char(c, ' '))
-        return false;
-    if (!cursor_take_hex(c, &major) || !cursor_take_char(c, ':') || !cursor_take_hex(c, &minor))
-        return false;
-    if (!cursor_take_char(c, ' ') || !cursor_take_decimal(c, &out->inode))
-        return false;
-    out->dev_major = (unsigned)major;
-    out->dev_minor = (unsigned)minor;
-    return out->start < out->end;
-}
-
-int parse_map_line(struct cursor *text, struct map_entry *out)
-{
     struct cursor line;
+    uint64_t major, minor;
 
     if (!cursor_take_line(text, &line))
         return 0;
-    if (!map_fields(&line, out))
+    if (!cursor_take_hex(&line, &out->start) || !cursor_take_char(&line, '-') ||
+        !cursor_take_hex(&line, &out->end))
         return -1;
+    if (!cursor_take_char(&line, ' ') || cursor_left(line) < ARRAY_LEN(flags))
+        return -1;
+    out->prot = 0;
+    for (size_t i = 0; i < ARRAY_LEN(flags); i++)
+        if (*line.at++ == flags[i].set)
+            out->prot |= flags[i].bit;
+    if (!cursor_take_char(&line, ' ') || !cursor_take_hex(&line, &out->offset))
+        return -1;
+    if (!cursor_take_char(&line, ' ') || !cursor_take_hex(&line, &major) ||
+        !cursor_take_char(&line, ':') || !cursor_take_hex(&line, &minor))
+        return -1;
+    if (!cursor_take_char(&line, ' ') || !cursor_take_decimal(&line, &out->inode) ||
+        out->start >= out->end)
+        return -1;
+    out->dev_major = (unsigned)major;
+    out->dev_minor = (unsigned)minor;
     cursor_skip_blanks(&line);
     out->path = line.at;
     out->path_len = cursor_left(line);
@@ -428,23 +381,18 @@ void task_dir_close(struct task_dir *dir)
     dir->stream = NULL;
 }
 
-/* Returns the number in the name of a directory; 0: it is not one. */
-static pid_t task_of_name(const char *name)
-{
-    char *end;
-    long number = strtol(name, &end, 10);
-
-    return *name >= '1' && *name <= '9' && !*end && number <= INT32_MAX ? (pid_t)number : 0;
-}
-
 pid_t task_dir_next(struct task_dir *dir)
 {
     const struct dirent *entry;
-    pid_t number = 0;
 
-    while (!number && dir->stream && (entry = readdir(dir->stream)))
-        number = task_of_name(entry->d_name);
-    return number;
+    while (dir->stream && (entry = readdir(dir->stream))) {
+        const char *name = entry->d_name;
+        char *end;
+        long number = strtol(name, &end, 10);
+        if (*name >= '1' && *name <= '9' && !*end && number <= INT32_MAX)
+            return (pid_t)number;
+    }
+    return 0;
 }
 
 /* starttime is in ticks of CLOCK_BOOTTIME (fs/proc/array.c). */

@@ -637,7 +637,7 @@ static void read_circumstances(struct explain *explain)
     if (process_stat(target->proc, target->pid, &explain->stat) != 0)
         explain->stat = target->stat;
     explain->space = target_space_limit(target);
-    explain->age_ns = target_age(target);
+    explain->age_ns = process_age_ns(&target->stat);
     group_events_read(target->proc, target_via(target), &explain->events);
     permit_forecast(target, 0, &certain, &explain->refusal);
     if (is_open_to_reads(explain))
