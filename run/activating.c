@@ -1,4 +1,5 @@
 #include "run/activating.h"
+#include "run/apart.h"
 #include "run/faults.h"
 #include "run/need.h"
 #include "run/thread_view.h"
@@ -120,26 +121,45 @@ static void count_seen(struct activating_run *run)
             run->result->counts[threads->list[i].sampling]++;
 }
 
+struct visit {
+    struct activating_run *run;
+    const struct activation_options *options;
+    struct fault *fault;
+    fault_code code;
+};
+
+static void visit_apart(void *ctx)
+{
+    struct visit *visit = ctx;
+    struct attachment *attachment = visit->run->attachment;
+    const struct injection_env env = caller_env(attachment);
+
+    stall_guard_follow(&attachment->stall_guard);
+    visit->code = activation_run(&env, &attachment->instance, visit->options,
+                                 &visit->run->result->activation, visit->fault);
+}
+
 static fault_code visit_seen(struct activating_run *run, const struct activation_options *options,
                              struct fault *fault)
 {
     struct attachment *attachment = run->attachment;
     struct activating *result = run->result;
+    struct visit visit = {run, options, fault, FAULT_NONE};
     fault_code rc = caller_prepare(attachment, fault);
 
     if (rc == FAULT_NONE)
         rc = need_check(attachment, fault);
     if (rc != FAULT_NONE)
         return rc;
-    const struct injection_env env = caller_env(attachment);
     result->visited = true;
-    rc = activation_run(&env, &attachment->instance, options, &result->activation, fault);
+    apart_run(visit_apart, &visit);
+    stall_guard_follow(&attachment->stall_guard);
     memcpy(result->counts, result->activation.counts, sizeof result->counts);
     if (result->activation.longest_ns > attachment->caller.longest_ns)
         attachment->caller.longest_ns = result->activation.longest_ns;
     /* A partial result: prof.active is switched, and some threads are visited. */
-    result->interrupted = rc == FAULT_INTERRUPTED;
-    return result->interrupted ? FAULT_NONE : rc;
+    result->interrupted = visit.code == FAULT_INTERRUPTED;
+    return result->interrupted ? FAULT_NONE : visit.code;
 }
 
 static fault_code activate_all(struct activating_run *run, struct fault *fault)

@@ -32,29 +32,20 @@ fault_code attachment_explain(struct attachment *attachment, fault_code code, st
     return code;
 }
 
-static fault_code open_target(struct attachment *attachment, struct fault *fault)
-{
-    const struct attach_request *request = &attachment->request;
-    fault_code rc;
-    int err = procfs_open(&attachment->proc, "/proc");
-
-    if (err)
-        return fault_set(fault, FAULT_INTERNAL, -err, "open", "/proc");
-    rc = permit_check_procfs(&attachment->proc, fault);
-    if (rc == FAULT_NONE && request->pin)
-        rc = target_open_pinned(&attachment->target, &attachment->proc, request->pin, fault);
-    else if (rc == FAULT_NONE)
-        rc = target_open(&attachment->target, &attachment->proc, request->pid, fault);
-    attachment->opened = rc == FAULT_NONE;
-    return rc;
-}
-
-/* Takes one of the instances: the requested one, or the default. */
-static fault_code choose_instance(struct attachment *attachment, struct fault *fault)
+/* Takes the requested one, or the default. */
+static fault_code find_instances(struct attachment *attachment, bool every, struct fault *fault)
 {
     struct instances *instances = &attachment->instances;
-    size_t wanted = attachment->request.instance;
+    const size_t wanted = attachment->request.instance;
+    fault_code rc;
 
+    if (!every && !wanted)
+        return instance_find(&attachment->instance, &attachment->modules, &attachment->target,
+                             &attachment->memory, fault);
+    rc = instances_find(instances, &attachment->modules, &attachment->target, &attachment->memory,
+                        fault);
+    if (rc != FAULT_NONE)
+        return rc;
     if (wanted > instances->count)
         return fault_set(fault, FAULT_NO_INSTANCE, 0, "look for jemalloc", "%zu", instances->count);
     if (wanted)
@@ -62,18 +53,6 @@ static fault_code choose_instance(struct attachment *attachment, struct fault *f
     attachment->instance = instances->list[instances->chosen];
     attachment->instance.module.path = attachment->instance.path;
     return FAULT_NONE;
-}
-
-static fault_code find_instances(struct attachment *attachment, bool every, struct fault *fault)
-{
-    fault_code rc;
-
-    if (!every && !attachment->request.instance)
-        return instance_find(&attachment->instance, &attachment->modules, &attachment->target,
-                             &attachment->memory, fault);
-    rc = instances_find(&attachment->instances, &attachment->modules, &attachment->target,
-                        &attachment->memory, fault);
-    return rc == FAULT_NONE ? choose_instance(attachment, fault) : rc;
 }
 
 /* It stays open between holds, unless the thread through which it was opened has ended. */
@@ -141,18 +120,6 @@ static fault_code find_allocator(struct attachment *attachment, bool every, stru
     return attachment_unless_refused(attachment, rc, fault);
 }
 
-/* So that no target can block the tool for ever. */
-static void start_stall_guard(struct attachment *attachment)
-{
-    const struct run_events *events = attachment->request.events;
-    const struct stall_guard_case what = {.tid = &attachment->caller.injection.summary.tid,
-                                          .held = &attachment->memory.stopped_tid,
-                                          .stalled = events ? events->stalled : NULL,
-                                          .ctx = events ? events->ctx : NULL};
-
-    stall_guard_start(&attachment->stall_guard, attachment->request.timeout_ns, &what);
-}
-
 static void attachment_init(struct attachment *attachment, const struct attach_request *request)
 {
     memset(attachment, 0, sizeof *attachment);
@@ -166,13 +133,29 @@ static void attachment_init(struct attachment *attachment, const struct attach_r
 static fault_code open_unmapped(struct attachment *attachment, const struct attach_request *request,
                                 struct fault *fault)
 {
+    const struct run_events *events = request->events;
+    const struct stall_guard_case what = {.tid = &attachment->caller.injection.summary.tid,
+                                          .held = &attachment->memory.stopped_tid,
+                                          .stalled = events ? events->stalled : NULL,
+                                          .ctx = events ? events->ctx : NULL};
     fault_code rc;
+    int err;
 
     attachment_init(attachment, request);
     rc = deadline_start(&attachment->deadline, request->timeout_ns, interrupt_flag(), fault);
-    start_stall_guard(attachment);
-    if (rc == FAULT_NONE)
-        rc = open_target(attachment, fault);
+    /* So that no target can block the tool for ever. */
+    stall_guard_start(&attachment->stall_guard, request->timeout_ns, &what);
+    if (rc != FAULT_NONE)
+        return rc;
+    err = procfs_open(&attachment->proc, "/proc");
+    if (err)
+        return fault_set(fault, FAULT_INTERNAL, -err, "open", "/proc");
+    rc = permit_check_procfs(&attachment->proc, fault);
+    if (rc == FAULT_NONE && request->pin)
+        rc = target_open_pinned(&attachment->target, &attachment->proc, request->pin, fault);
+    else if (rc == FAULT_NONE)
+        rc = target_open(&attachment->target, &attachment->proc, request->pid, fault);
+    attachment->opened = rc == FAULT_NONE;
     return rc;
 }
 
@@ -243,16 +226,6 @@ static void forget(struct attachment *attachment)
     memory_set_unchanging(&attachment->memory, NULL, 0);
 }
 
-static fault_code same_program(struct attachment *attachment, struct fault *fault)
-{
-    fault_code rc = target_renew(&attachment->target, fault);
-
-    if (rc == FAULT_NONE && !memory_is_same(&attachment->memory, attachment->instance.mallctl))
-        rc = fault_set(fault, FAULT_EXECED, 0, "look up the process", "%d",
-                       (int)attachment->target.pid);
-    return rc;
-}
-
 /* Keeps the plan if the code is the same; stacks come and go. */
 static fault_code look_again(struct attachment *attachment, struct fault *fault)
 {
@@ -277,8 +250,11 @@ static fault_code look_again(struct attachment *attachment, struct fault *fault)
 fault_code attachment_renew(struct attachment *attachment, const volatile sig_atomic_t *interrupted,
                             struct fault *fault)
 {
-    fault_code rc = same_program(attachment, fault);
+    fault_code rc = target_renew(&attachment->target, fault);
 
+    if (rc == FAULT_NONE && !memory_is_same(&attachment->memory, attachment->instance.mallctl))
+        rc = fault_set(fault, FAULT_EXECED, 0, "look up the process", "%d",
+                       (int)attachment->target.pid);
     deadline_stop(&attachment->deadline);
     if (rc == FAULT_NONE)
         rc = deadline_start(&attachment->deadline, attachment->request.timeout_ns, interrupted,

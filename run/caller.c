@@ -13,27 +13,23 @@
 
 enum { END_LOOKS = 1000, END_LOOK_NS = 1000000 };
 
-/* Fails early if the attach is certain to be refused; else the kernel decides. */
-static fault_code refuse_early(struct attachment *attachment, struct fault *fault)
-{
-    struct fault seen = {0};
-    bool certain;
-
-    permit_forecast(&attachment->target, attachment->request.thread, &certain, &seen);
-    if (seen.code == FAULT_NONE || !certain)
-        return FAULT_NONE;
-    if (seen.code == FAULT_TRACED && !attachment->target.status.tracer)
-        return FAULT_NONE; /* it came after the process was read, and may leave as soon */
-    *fault = seen;
-    return seen.code;
-}
-
-static fault_code make_plan(struct attachment *attachment, struct fault *fault)
+fault_code caller_prepare(struct attachment *attachment, struct fault *fault)
 {
     struct plan *plan = &attachment->caller.plan;
-    fault_code rc =
-        plan_make(plan, &attachment->modules, &attachment->target, &attachment->memory, fault);
+    struct fault seen = {0};
+    bool certain;
+    fault_code rc;
 
+    permit_forecast(&attachment->target, attachment->request.thread, &certain, &seen);
+    if (seen.code == FAULT_TRACED && !attachment->target.status.tracer)
+        certain = false; /* it came after the process was read, and may leave as soon */
+    if (seen.code != FAULT_NONE && certain) { /* else the kernel decides */
+        *fault = seen;
+        return attachment_explain(attachment, seen.code, fault);
+    }
+    if (attachment->caller.planned)
+        return FAULT_NONE;
+    rc = plan_make(plan, &attachment->modules, &attachment->target, &attachment->memory, fault);
     if (rc == FAULT_NONE)
         rc = code_forbid(&attachment->instance, plan, &attachment->target, &attachment->memory,
                          fault);
@@ -43,15 +39,7 @@ static fault_code make_plan(struct attachment *attachment, struct fault *fault)
                              &attachment->memory, fault);
     plan_seal(plan);
     attachment->caller.planned = rc == FAULT_NONE;
-    return attachment_unless_refused(attachment, rc, fault);
-}
-
-fault_code caller_prepare(struct attachment *attachment, struct fault *fault)
-{
-    fault_code rc = refuse_early(attachment, fault);
-
-    if (rc == FAULT_NONE && !attachment->caller.planned)
-        rc = make_plan(attachment, fault);
+    rc = attachment_unless_refused(attachment, rc, fault);
     return attachment_explain(attachment, rc, fault);
 }
 
@@ -101,18 +89,6 @@ static fault_code begin_hold(struct attachment *attachment, struct fault *fault)
     return attachment_explain(attachment, rc, fault);
 }
 
-static void count_hold(struct caller *caller)
-{
-    const struct injection_summary *summary = &caller->injection.summary;
-
-    caller->last = *summary;
-    caller->holds++;
-    caller->calls += summary->calls;
-    caller->held_ns += summary->held_ns;
-    if (summary->held_ns > caller->longest_ns)
-        caller->longest_ns = summary->held_ns;
-}
-
 struct hold {
     struct attachment *attachment;
     held_action action;
@@ -125,6 +101,7 @@ static void hold_apart(void *ctx)
 {
     struct hold *hold = ctx;
     struct attachment *attachment = hold->attachment;
+    struct caller *caller = &attachment->caller;
     struct fault *fault = hold->fault;
     fault_code rc, ended;
 
@@ -136,7 +113,12 @@ static void hold_apart(void *ctx)
     if (rc == FAULT_NONE)
         rc = hold->action(attachment, hold->ctx, fault);
     ended = injection_end(&attachment->caller.injection, rc == FAULT_NONE ? fault : NULL);
-    count_hold(&attachment->caller);
+    caller->last = caller->injection.summary;
+    caller->holds++;
+    caller->calls += caller->last.calls;
+    caller->held_ns += caller->last.held_ns;
+    if (caller->last.held_ns > caller->longest_ns)
+        caller->longest_ns = caller->last.held_ns;
     hold->code = attachment_explain(attachment, rc == FAULT_NONE ? ended : rc, fault);
 }
 
