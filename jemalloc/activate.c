@@ -1,6 +1,7 @@
 #include "jemalloc/activate.h"
 #include "attach/permit.h"
 #include "jemalloc/faults.h"
+#include "jemalloc/stripped/stripped.h"
 
 #include <errno.h>
 #include <math.h>
@@ -21,11 +22,9 @@ enum {
 bool activation_needed(const char *version)
 {
     const struct version parsed = version_parse(version);
-    const unsigned commits = parsed.commits;
 
-    return parsed.number == VERSION_NUMBER(5, 2, 0) ||
-           (parsed.number == VERSION_NUMBER(5, 2, 1) && commits < 21) ||
-           (parsed.number == VERSION_NUMBER(5, 1, 0) && commits >= 89);
+    return version_since(parsed, VERSION_NUMBER(5, 1, 0), 89) &&
+           !version_since(parsed, VERSION_NUMBER(5, 2, 1), 21);
 }
 
 bool activation_possible(const char *version)
@@ -47,6 +46,76 @@ uint64_t activation_draw(uint64_t lg_sample, uint64_t random)
     double bytes = log(unit) / log1p(-ldexp(1.0, -(int)(lg_sample < 63 ? lg_sample : 63)));
 
     return bytes < (double)(INT64_MAX / 2) ? (uint64_t)bytes + 1 : (uint64_t)INT64_MAX / 2;
+}
+
+/* ---- the byte of prof.active ---- */
+
+static bool contradicts(const struct fact_variables *variables, enum fact_variable which,
+                        remote_addr proven)
+{
+    return variables->at[which].address && variables->at[which].address != proven;
+}
+
+const char *prof_byte_find(struct prof_byte *byte, bool active, const struct instance *instance,
+                           const struct modules *modules, const struct target *target,
+                           struct memory *memory, struct prof_state *state)
+{
+    const struct fact_variables *variables = &byte->variables;
+    const struct build *build = &state->build;
+    struct globals globals;
+
+    byte->at = byte->thread_init = 0;
+    byte->visits = false;
+    facts_locate(&byte->variables, instance, modules, target, memory);
+    byte->located = true;
+    facts_read(variables, memory, state);
+
+    /* Both addresses must be proven by the code of this instance. */
+    if (!stripped_globals(instance, target, memory, &globals))
+        return "the tables of its mallctl were not found";
+    if (!globals.prof_active || !globals.opt_prof)
+        return "its code does not show which byte prof.active is";
+    if (contradicts(variables, VARIABLE_PROF_ACTIVE, globals.prof_active) ||
+        contradicts(variables, VARIABLE_OPT_PROF, globals.opt_prof))
+        return "its code and its symbols name different bytes";
+    byte->at = globals.prof_active;
+    if (!contradicts(variables, VARIABLE_THREAD_INIT, globals.thread_init))
+        byte->thread_init = globals.thread_init;
+
+    if (build->opt_prof == FACT_UNKNOWN)
+        return "opt.prof is unknown";
+    if (build->opt_prof == FACT_NO && build->config_prof == FACT_UNKNOWN)
+        return "opt.prof is false, and whether profiling is compiled in is unknown";
+    if (build->opt_prof == FACT_NO)
+        return NULL;
+    /* Later versions may do more in prof_active_set. */
+    if (!version_within(build->version, VERSION_NUMBER(4, 0, 0), VERSION_NUMBER(5, 99, 99)))
+        return "its version is not known";
+    if (state->prof_active == FACT_UNKNOWN)
+        return "the byte of prof.active is neither 0 nor 1";
+    byte->visits = active && activation_needed(build->text);
+    return byte->visits ? "in this version, threads that allocated while prof.active was false do "
+                          "not sample until they are visited"
+                        : NULL;
+}
+
+fault_code prof_byte_write(const struct prof_byte *byte, bool active, struct memory *memory,
+                           struct fault *fault)
+{
+    const unsigned char value = active;
+    unsigned char now;
+
+    if (!memory_is_same(memory, byte->at))
+        return fault_set(fault, FAULT_EXECED, 0, "write prof.active", "%d", (int)memory->pid);
+    if (!memory_write_running(memory, byte->at, &value, sizeof value))
+        return fault_set(fault, FAULT_UNWRITABLE, errno, "write prof.active", "the kernel refused");
+    if (!memory_read(memory, byte->at, &now, sizeof now))
+        return fault_set(fault, FAULT_UNWRITABLE, errno, "write prof.active",
+                         "it cannot be read back");
+    if (now != value)
+        return fault_set(fault, FAULT_UNWRITABLE, 0, "write prof.active",
+                         "another value was read back, as if the process had written it too");
+    return FAULT_NONE;
 }
 
 /* ---- which threads ---- */
@@ -150,28 +219,6 @@ static fault_code wake_thread(struct injection *injection, remote_addr at, uint6
     return FAULT_NONE;
 }
 
-/* By calls only: works if the thread has no profiling data, or if its data have expired. */
-static fault_code start_count_again(struct injection *injection,
-                                    const struct activation_visit *visit, enum outcome *outcome,
-                                    struct fault *fault)
-{
-    struct activation *activation = visit->activation;
-    struct ctl_op reset = {
-        .name = "prof.reset", .type = CTL_STRING, .writes = true, .write_only = true};
-    struct ctl_op read = {.name = "thread.prof.active", .type = CTL_BOOL};
-    fault_code rc = hooks_check(injection, visit->instance, HOOKS_AUTOMATIC,
-                                visit->options->consent, NULL, fault);
-
-    if (rc == FAULT_NONE && visit->options->may_reset && !activation->did_reset) {
-        rc = ctl_run(injection, visit->instance, &reset, 1, NULL, fault);
-        activation->did_reset = rc == FAULT_NONE && reset.rc == 0;
-    }
-    if (rc == FAULT_NONE)
-        rc = ctl_run(injection, visit->instance, &read, 1, NULL, fault);
-    *outcome = activation->did_reset && read.rc == 0 ? OUTCOME_WOKEN : OUTCOME_UNSURE;
-    return rc;
-}
-
 /* One byte of the thread's own data, which nobody else writes. */
 static fault_code switch_thread_on(struct injection *injection, remote_addr at, struct fault *fault)
 {
@@ -222,20 +269,37 @@ static fault_code activate_in_memory(struct injection *injection,
     return rc;
 }
 
+/*
+ * Without knowledge from memory. Where the count is unknown, by calls only: that works if the
+ * thread has no profiling data, or if its data have expired.
+ */
 static fault_code wake_unseen(struct injection *injection, const struct activation_visit *visit,
                               struct pending *pending, struct fault *fault)
 {
     const struct activation_layout *layout = &visit->options->layout;
+    struct activation *activation = visit->activation;
+    struct ctl_op reset = {
+        .name = "prof.reset", .type = CTL_STRING, .writes = true, .write_only = true};
+    struct ctl_op read = {.name = "thread.prof.active", .type = CTL_BOOL};
     remote_addr at = arch_tls(&injection->original) + (uint64_t)layout->offset;
     enum outcome outcome = OUTCOME_UNSURE;
     fault_code rc = FAULT_NONE;
 
     if (!layout->known)
         rc = find_count(injection, visit->instance, &at, fault);
-    if (rc == FAULT_NONE && at)
+    if (rc == FAULT_NONE && at) {
         rc = wake_thread(injection, at, visit->options->lg_sample, &outcome, fault);
-    else if (rc == FAULT_NONE)
-        rc = start_count_again(injection, visit, &outcome, fault);
+    } else if (rc == FAULT_NONE) {
+        rc = hooks_check(injection, visit->instance, HOOKS_AUTOMATIC, visit->options->consent, NULL,
+                         fault);
+        if (rc == FAULT_NONE && visit->options->may_reset && !activation->did_reset) {
+            rc = ctl_run(injection, visit->instance, &reset, 1, NULL, fault);
+            activation->did_reset = rc == FAULT_NONE && reset.rc == 0;
+        }
+        if (rc == FAULT_NONE)
+            rc = ctl_run(injection, visit->instance, &read, 1, NULL, fault);
+        outcome = activation->did_reset && read.rc == 0 ? OUTCOME_WOKEN : OUTCOME_UNSURE;
+    }
     pending->unsure = outcome == OUTCOME_UNSURE;
     pending->woken = outcome == OUTCOME_WOKEN;
     return rc;
@@ -265,12 +329,22 @@ static fault_code switch_on_by_call(struct injection *injection,
     return rc;
 }
 
-static fault_code activate_unseen(struct injection *injection, const struct activation_visit *visit,
-                                  struct pending *pending, struct fault *fault)
+/* Where memory shows nothing after all, the thread is visited again for a call. */
+static fault_code activate_stopped(struct injection *injection,
+                                   const struct activation_visit *visit, struct pending *pending,
+                                   struct fault *fault)
 {
     const struct activation_options *options = visit->options;
     fault_code rc = FAULT_NONE;
 
+    pending->done = true;
+    if (see_again(injection, visit, pending) != THREAD_UNKNOWN)
+        return activate_in_memory(injection, visit, pending, fault);
+    if (needs_call(options) && !pending->asks) {
+        pending->asks = !options->no_calls;
+        pending->done = !pending->asks;
+        return FAULT_NONE;
+    }
     if (options->may_sleep)
         rc = wake_unseen(injection, visit, pending, fault);
     if (rc == FAULT_NONE && options->switches_on && pending->asks)
@@ -280,34 +354,11 @@ static fault_code activate_unseen(struct injection *injection, const struct acti
     return rc;
 }
 
-/* Where memory shows nothing after all, the thread is visited again for a call. */
-static fault_code activate_stopped(struct injection *injection,
-                                   const struct activation_visit *visit, struct pending *pending,
-                                   struct fault *fault)
-{
-    pending->done = true;
-    if (see_again(injection, visit, pending) != THREAD_UNKNOWN)
-        return activate_in_memory(injection, visit, pending, fault);
-    if (needs_call(visit->options) && !pending->asks) {
-        pending->asks = !visit->options->no_calls;
-        pending->done = !pending->asks;
-        return FAULT_NONE;
-    }
-    return activate_unseen(injection, visit, pending, fault);
-}
-
-static void count_stop(struct activation *activation, const struct injection *injection)
-{
-    activation->visited++;
-    activation->calls += injection->summary.calls;
-    if (injection->summary.held_ns > activation->longest_ns)
-        activation->longest_ns = injection->summary.held_ns;
-}
-
 static fault_code stop_and_activate(const struct injection_env *env,
                                     const struct activation_visit *visit, struct pending *pending,
                                     struct fault *fault)
 {
+    struct activation *activation = visit->activation;
     struct injection injection;
     fault_code rc, ended;
 
@@ -320,9 +371,13 @@ static fault_code stop_and_activate(const struct injection_env *env,
     rc = activate_stopped(&injection, visit, pending, fault);
     ended = injection_end(&injection, rc == FAULT_NONE ? fault : NULL);
     rc = rc == FAULT_NONE ? ended : rc;
-    if (rc == FAULT_NONE)
-        count_stop(visit->activation, &injection);
-    return rc;
+    if (rc != FAULT_NONE)
+        return rc;
+    activation->visited++;
+    activation->calls += injection.summary.calls;
+    if (injection.summary.held_ns > activation->longest_ns)
+        activation->longest_ns = injection.summary.held_ns;
+    return FAULT_NONE;
 }
 
 /* ---- all threads ---- */
@@ -380,17 +435,6 @@ static struct pending *list_pending(const struct injection_env *env,
     return list;
 }
 
-/*
- * True if no other thread should be tried. A thread that was asked to stop and has
- * not stopped yet stays attached until the tool ends: once it stops, it stays
- * stopped that long. So the tool must end soon.
- */
-static bool ends_all(const struct fault *fault)
-{
-    return !fault_is_of_thread(fault->code) ||
-           (fault->code == FAULT_NO_STOP && fault->err == ETIMEDOUT);
-}
-
 static bool is_worth_retrying(const struct pending *pending, unsigned round)
 {
     return pending->wanted && !pending->done &&
@@ -414,7 +458,14 @@ static fault_code visit_one(const struct injection_env *env, const struct activa
         return rc;
     if (pending->fault.code == FAULT_GONE && !thread_refresh(&pending->thread.thread, env->target))
         pending->done = pending->gone = true;
-    if (rc == FAULT_NONE || !ends_all(&pending->fault))
+    if (rc == FAULT_NONE)
+        return FAULT_NONE;
+    /*
+     * A thread that was asked to stop and has not stopped yet stays attached until the tool
+     * ends: once it stops, it stays stopped that long. So the tool must end soon.
+     */
+    if (fault_is_of_thread(pending->fault.code) &&
+        !(pending->fault.code == FAULT_NO_STOP && pending->fault.err == ETIMEDOUT))
         return FAULT_NONE;
     *fault = pending->fault;
     return rc;
@@ -468,35 +519,30 @@ static fault_code visit_all(const struct injection_env *env, const struct activa
     return FAULT_NONE;
 }
 
-static void name_missed(struct activation *activation, const struct injection_env *env,
-                        const struct pending *list, size_t count)
+static void sum_up(struct activation *activation, const struct injection_env *env,
+                   const struct pending *list, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
-        if (!list[i].wanted || list[i].done)
-            continue;
-        if (activation->missed < ACTIVATION_NAMED) {
-            struct activation_missed *missed = &activation->first_missed[activation->missed];
-            missed->tid = list[i].thread.thread.tid;
-            memcpy(missed->comm, list[i].thread.thread.comm, sizeof missed->comm);
-            missed->fault = list[i].fault;
-            if (missed->fault.code == FAULT_DENIED)
-                permit_explain(env->target, missed->tid, &missed->fault);
+        const struct pending *pending = &list[i];
+        if (pending->wanted && !pending->done) {
+            if (activation->missed < ACTIVATION_NAMED) {
+                struct activation_missed *missed = &activation->first_missed[activation->missed];
+                missed->tid = pending->thread.thread.tid;
+                memcpy(missed->comm, pending->thread.thread.comm, sizeof missed->comm);
+                missed->fault = pending->fault;
+                if (missed->fault.code == FAULT_DENIED)
+                    permit_explain(env->target, missed->tid, &missed->fault);
+            }
+            activation->missed++;
         }
-        activation->missed++;
-    }
-}
-
-static void count_pending(struct activation *activation, const struct pending *list, size_t count)
-{
-    for (size_t i = 0; i < count; i++) {
-        if (list[i].gone) {
+        if (pending->gone) {
             activation->threads--;
             continue;
         }
-        activation->counts[list[i].thread.sampling]++;
-        activation->woken += list[i].woken;
-        activation->switched_on += list[i].on;
-        activation->unsure += list[i].unsure;
+        activation->counts[pending->thread.sampling]++;
+        activation->woken += pending->woken;
+        activation->switched_on += pending->on;
+        activation->unsure += pending->unsure;
     }
 }
 
@@ -513,7 +559,6 @@ fault_code activation_run(const struct injection_env *env, const struct instance
         return rc;
     size_t count = activation->threads;
     rc = visit_all(env, &visit, list, count, fault);
-    name_missed(activation, env, list, count);
-    count_pending(activation, list, count);
+    sum_up(activation, env, list, count);
     return rc;
 }

@@ -78,20 +78,6 @@ static unsigned read_count(const struct ctl_op *op)
     return op->rc == 0 ? (unsigned)op->value : 0;
 }
 
-/* Up to 4.0.4 an index of an arena must be checked here (names.c, index_is_safe). */
-static fault_code count_arenas(struct injection *injection, const struct instance *instance,
-                               struct build *build, struct fault *fault)
-{
-    struct ctl_op op = {.name = "arenas.narenas", .type = CTL_UNSIGNED};
-    fault_code rc;
-
-    if (!version_within(build->version, VERSION_NUMBER(4, 0, 0), VERSION_NUMBER(4, 0, 99)))
-        return FAULT_NONE;
-    rc = ctl_run(injection, instance, &op, 1, NULL, fault);
-    build->arenas = rc == FAULT_NONE ? read_count(&op) : 0;
-    return rc;
-}
-
 fault_code build_read(struct injection *injection, const struct instance *instance,
                       struct build *build, struct fault *fault)
 {
@@ -105,6 +91,7 @@ fault_code build_read(struct injection *injection, const struct instance *instan
         [OP_RUNS] = {.name = "arenas.nlruns", .type = CTL_UNSIGNED},
         [OP_HUGE] = {.name = "arenas.nhchunks", .type = CTL_UNSIGNED},
     };
+    struct ctl_op arenas = {.name = "arenas.narenas", .type = CTL_UNSIGNED};
     fault_code rc = ctl_run(injection, instance, ops, OP_COUNT, NULL, fault);
 
     memset(build, 0, sizeof *build);
@@ -118,7 +105,13 @@ fault_code build_read(struct injection *injection, const struct instance *instan
     ctl_free(ops, OP_COUNT);
     if (rc == FAULT_NONE && build->version.number == 0)
         rc = guess_version(injection, instance, build, fault);
-    return rc == FAULT_NONE ? count_arenas(injection, instance, build, fault) : rc;
+    /* Up to 4.0.4 an index of an arena must be checked here (names.c, index_is_safe). */
+    if (rc == FAULT_NONE &&
+        version_within(build->version, VERSION_NUMBER(4, 0, 0), VERSION_NUMBER(4, 0, 99))) {
+        rc = ctl_run(injection, instance, &arenas, 1, NULL, fault);
+        build->arenas = rc == FAULT_NONE ? read_count(&arenas) : 0;
+    }
+    return rc;
 }
 
 fault_code build_can_profile(const struct build *build, struct fault *fault)

@@ -14,7 +14,6 @@
 #pragma once
 
 #include "jemalloc/ctl.h"
-#include "jemalloc/version.h"
 
 /* A boolean that may not be known. */
 enum fact { FACT_UNKNOWN, FACT_NO, FACT_YES };

@@ -395,50 +395,23 @@ static enum linkage linkage_of(struct look *look, const struct file_jemalloc *fo
     return cause == SCOPE_NEEDED || named == FACT_NO ? LINKAGE_SHARED : LINKAGE_UNKNOWN;
 }
 
-/* Moves the addresses to those of the file in this process. */
-static void move_variables(struct fact_variables *variables, uint64_t by)
-{
-    for (size_t i = 0; i < VARIABLE_COUNT; i++)
-        if (variables->at[i].address)
-            variables->at[i].address += by;
-}
-
-static void entry_fill(struct look *look, const struct file_jemalloc *found,
-                       const struct module *module, struct census_entry *entry)
-{
-    struct fact_variables variables = found->variables;
-
-    move_variables(&variables, module->start - found->instance.module.start);
-    entry->stat = look->target.stat;
-    entry->status = look->target.status;
-    snprintf(entry->path, sizeof entry->path, "%s", module->path);
-    memcpy(entry->prefix, found->instance.prefix, sizeof entry->prefix);
-    entry->found_by = found->instance.found_by;
-    entry->linkage = linkage_of(look, found, module);
-    facts_read(&variables, &look->memory, &entry->prof);
-}
-
-/*
- * A process whose first thread has ended, and one without memory, have no
- * mappings; target_open distinguishes them.
- */
-static fault_code load_modules(struct look *look, struct fault *fault)
-{
-    fault_code rc = modules_load(&look->modules, &look->target, fault);
-
-    if (rc != FAULT_GONE)
-        return rc;
-    rc = target_open_once(look, fault);
-    return rc == FAULT_NONE ? modules_load(&look->modules, &look->target, fault) : rc;
-}
-
 static fault_code look_at_modules(struct look *look, struct census_entry *entry,
                                   struct fault *fault)
 {
     const struct file_jemalloc *found = NULL;
     const struct module *module = NULL;
-    fault_code rc = load_modules(look, fault);
+    struct fact_variables variables;
+    fault_code rc = modules_load(&look->modules, &look->target, fault);
 
+    /*
+     * A process whose first thread has ended, and one without memory, have no
+     * mappings; target_open distinguishes them.
+     */
+    if (rc == FAULT_GONE) {
+        rc = target_open_once(look, fault);
+        if (rc == FAULT_NONE)
+            rc = modules_load(&look->modules, &look->target, fault);
+    }
     if (rc != FAULT_NONE)
         return rc;
     memory_open(&look->memory, &look->target, &look->census->gate);
@@ -448,7 +421,19 @@ static fault_code look_at_modules(struct look *look, struct census_entry *entry,
         rc = target_open_once(look, fault);
     if (rc != FAULT_NONE)
         return rc;
-    entry_fill(look, found, module, entry);
+
+    /* The addresses are moved to those of the file in this process. */
+    variables = found->variables;
+    for (size_t i = 0; i < VARIABLE_COUNT; i++)
+        if (variables.at[i].address)
+            variables.at[i].address += module->start - found->instance.module.start;
+    entry->stat = look->target.stat;
+    entry->status = look->target.status;
+    snprintf(entry->path, sizeof entry->path, "%s", module->path);
+    memcpy(entry->prefix, found->instance.prefix, sizeof entry->prefix);
+    entry->found_by = found->instance.found_by;
+    entry->linkage = linkage_of(look, found, module);
+    facts_read(&variables, &look->memory, &entry->prof);
     return target_check(&look->target, fault);
 }
 

@@ -10,26 +10,18 @@
 
 enum { SOURCE_NAME_MAX = 256 };
 
-/* The owner of a function in a program that jemalloc is linked into. */
-enum owner {
-    OWNER_PROGRAM,
-    OWNER_UNKNOWN,  /* a static function; its source file says nothing, or is not known */
-    OWNER_LIKELY,   /* a static function; its source file has the name of one of jemalloc */
-    OWNER_JEMALLOC, /* by its name */
-};
-
 /* A function that belongs to jemalloc, or may do so by its source file. */
 struct owned_function {
     remote_addr start, end;
     size_t before; /* functions of the program before it in .symtab: the order of aliases */
-    bool named;    /* OWNER_JEMALLOC */
+    bool named;    /* by its name, not only by its source file */
     bool divided;  /* a function of the program is between this one and the former */
 };
 
 /* For the program's own functions, perhaps a million, only addresses are kept. */
 struct functions {
     struct owned_function *list;
-    remote_addr *others; /* those of OWNER_PROGRAM */
+    remote_addr *others; /* the program's own */
     size_t count, capacity, other_count, other_capacity, named;
     bool failed;
     char file[SOURCE_NAME_MAX]; /* source file of the last local symbol: the next one mostly has the
@@ -154,23 +146,18 @@ static const char *const public_functions[] = {
     "xallocx",
 };
 
-static bool is_source_file(const char *file)
-{
-    size_t n = strcspn(file, ".");
-
-    for (size_t i = 0; n && i < ARRAY_LEN(source_files); i++)
-        if (strncmp(file, source_files[i], n) == 0 && !source_files[i][n])
-            return true;
-    return false;
-}
-
 static bool is_of_source_file(struct functions *functions, const char *file)
 {
+    size_t n;
+
     if (!file)
         return false;
     if (strcmp(file, functions->file) != 0) {
         snprintf(functions->file, sizeof functions->file, "%s", file);
-        functions->is_source = is_source_file(file);
+        functions->is_source = false;
+        n = strcspn(file, ".");
+        for (size_t i = 0; n && i < ARRAY_LEN(source_files) && !functions->is_source; i++)
+            functions->is_source = strncmp(file, source_files[i], n) == 0 && !source_files[i][n];
     }
     return functions->is_source;
 }
@@ -205,49 +192,36 @@ static size_t name_patterns(const char *prefix, struct name_pattern patterns[PAT
     return count;
 }
 
-/* name: NULL if it matches no pattern. */
-static enum owner owner_of(struct functions *functions, const char *name,
-                           const struct symbol *symbol)
+/*
+ * name: NULL if it matches no pattern. Leaves out what may be of either: a static function whose
+ * source file says nothing, or is not known; and what LTO has promoted.
+ */
+static bool visit_function(void *ctx, const char *name, const struct symbol *symbol)
 {
-    if (name)
-        return strstr(name, ".lto_priv.") ? OWNER_UNKNOWN : OWNER_JEMALLOC;
-    if (!symbol->local)
-        return OWNER_PROGRAM;
-    return is_of_source_file(functions, symbol->file) ? OWNER_LIKELY : OWNER_UNKNOWN;
-}
+    struct functions *functions = ctx;
 
-static bool add_other(struct functions *functions, remote_addr start)
-{
-    if (!LIST_GROW(functions->others, functions->other_capacity, functions->other_count))
+    if (!name && !symbol->local) {
+        if (!LIST_GROW(functions->others, functions->other_capacity, functions->other_count)) {
+            functions->failed = true;
+            return false;
+        }
+        functions->others[functions->other_count++] = symbol->address;
+        return true;
+    }
+    if (name ? strstr(name, ".lto_priv.") != NULL : !is_of_source_file(functions, symbol->file))
+        return true;
+    if (!LIST_GROW(functions->list, functions->capacity, functions->count)) {
+        functions->failed = true;
         return false;
-    functions->others[functions->other_count++] = start;
-    return true;
-}
-
-static bool add_function(struct functions *functions, const struct symbol *symbol, bool named)
-{
-    if (!LIST_GROW(functions->list, functions->capacity, functions->count))
-        return false;
-    functions->named += named;
+    }
+    functions->named += name != NULL;
     functions->list[functions->count++] = (struct owned_function){
         .start = symbol->address,
         .end = symbol->address + (symbol->size ? symbol->size : 1),
         .before = functions->other_count,
-        .named = named,
+        .named = name != NULL,
     };
     return true;
-}
-
-static bool visit_function(void *ctx, const char *name, const struct symbol *symbol)
-{
-    struct functions *functions = ctx;
-    enum owner owner = owner_of(functions, name, symbol);
-
-    if (owner == OWNER_PROGRAM)
-        functions->failed = !add_other(functions, symbol->address);
-    else if (owner != OWNER_UNKNOWN)
-        functions->failed = !add_function(functions, symbol, owner == OWNER_JEMALLOC);
-    return !functions->failed;
 }
 
 static int compare_functions(const void *a, const void *b)
@@ -258,75 +232,56 @@ static int compare_functions(const void *a, const void *b)
     return (x->before > y->before) - (x->before < y->before);
 }
 
-/* Returns the first function after one of the program; the total number if there is none. */
-static size_t function_behind(const struct functions *functions, size_t other)
-{
-    remote_addr addr = functions->others[other];
-    const struct owned_function *list = functions->list;
-
-    return SEARCH_FIRST(i, functions->count,
-                        list[i].start > addr || (list[i].start == addr && list[i].before > other));
-}
-
-static void divide_functions(struct functions *functions)
-{
-    for (size_t i = 0; i < functions->other_count; i++) {
-        size_t next = function_behind(functions, i);
-        if (next < functions->count)
-            functions->list[next].divided = true;
-    }
-}
-
 /*
  * Forbids the functions between two of the program. An archive is linked as one
  * piece, so they all belong to jemalloc if one of them does by its name; so do
  * unknown functions between them, but not those at either end.
  */
-static fault_code forbid_run(const struct owned_function *first, const struct owned_function *end,
-                             struct plan *plan, struct fault *fault)
-{
-    bool named = false;
-
-    for (const struct owned_function *function = first; function < end; function++)
-        named |= function->named;
-    if (!named)
-        return FAULT_NONE;
-    return plan_forbid(plan, first->start, end[-1].end, "jemalloc", fault);
-}
-
 static fault_code forbid_runs(struct functions *functions, struct plan *plan, struct fault *fault)
 {
-    const struct owned_function *first = functions->list, *end;
-    const struct owned_function *last = functions->list + functions->count;
+    struct owned_function *list = functions->list;
+    const size_t count = functions->count;
     fault_code rc = FAULT_NONE;
 
-    qsort(functions->list, functions->count, sizeof *functions->list, compare_functions);
-    divide_functions(functions);
-    for (; first < last && rc == FAULT_NONE; first = end) {
-        for (end = first + 1; end < last && !end->divided; end++)
-            ;
-        rc = forbid_run(first, end, plan, fault);
+    qsort(list, count, sizeof *list, compare_functions);
+    for (size_t i = 0; i < functions->other_count; i++) {
+        const remote_addr other = functions->others[i];
+        size_t next = SEARCH_FIRST(
+            k, count, list[k].start > other || (list[k].start == other && list[k].before > i));
+        if (next < count)
+            list[next].divided = true;
+    }
+    for (size_t first = 0, end; first < count && rc == FAULT_NONE; first = end) {
+        bool named = list[first].named;
+        for (end = first + 1; end < count && !list[end].divided; end++)
+            named |= list[end].named;
+        if (named)
+            rc = plan_forbid(plan, list[first].start, list[end - 1].end, "jemalloc", fault);
     }
     return rc;
 }
 
-static fault_code forbid_functions(const struct instance *instance, struct plan *plan,
-                                   const struct target *target, struct memory *memory,
-                                   struct fault *fault)
+fault_code code_forbid(const struct instance *instance, struct plan *plan,
+                       const struct target *target, struct memory *memory, struct fault *fault)
 {
     struct name_pattern patterns[PATTERNS_MAX];
-    const struct name_query query = {
-        .patterns = patterns, .count = name_patterns(instance->prefix, patterns), .others = true};
+    struct name_query query = {.patterns = patterns, .others = true};
+    const struct module *module = &instance->module;
     struct functions functions = {.failed = false};
     enum symbol_place place;
     struct function_names symbols;
     fault_code rc;
 
-    if (function_names_open(&symbols, &instance->module, target, memory))
+    plan_avoid_thread(plan, "jemalloc_bg_thd"); /* 5.0: background_thread.c */
+    if (!instance->in_program)
+        return plan_forbid(plan, module->start, module->end, "jemalloc", fault);
+
+    query.count = name_patterns(instance->prefix, patterns);
+    if (function_names_open(&symbols, module, target, memory))
         function_names_visit_file(&symbols, &query, visit_function, &functions, &place);
     function_names_close(&symbols);
     if (functions.failed)
-        rc = fault_set(fault, FAULT_INTERNAL, ENOMEM, "plan", "%s", instance->module.path);
+        rc = fault_set(fault, FAULT_INTERNAL, ENOMEM, "plan", "%s", module->path);
     else if (functions.named < 100) /* every jemalloc since 4.0 has several hundred */
         rc = stripped_forbid(instance, plan, target, memory, fault);
     else
@@ -334,15 +289,4 @@ static fault_code forbid_functions(const struct instance *instance, struct plan 
     free(functions.list);
     free(functions.others);
     return rc;
-}
-
-fault_code code_forbid(const struct instance *instance, struct plan *plan,
-                       const struct target *target, struct memory *memory, struct fault *fault)
-{
-    const struct module *module = &instance->module;
-
-    plan_avoid_thread(plan, "jemalloc_bg_thd"); /* 5.0: background_thread.c */
-    if (instance->in_program)
-        return forbid_functions(instance, plan, target, memory, fault);
-    return plan_forbid(plan, module->start, module->end, "jemalloc", fault);
 }

@@ -1,7 +1,7 @@
 #include "jemalloc/conf.h"
 #include "attach/memory.h"
 #include "attach/target_paths.h"
-#include "jemalloc/variable.h"
+#include "elf/sections.h"
 
 #include <ctype.h>
 #include <errno.h>
@@ -59,9 +59,102 @@ bool conf_parse_environ(struct conf *conf, const char *text, size_t len)
     return intact;
 }
 
-/* Reads the present environment through environ, at most STRINGS_MAX strings. */
-static bool read_present(struct conf *conf, remote_addr environ_at, struct memory *memory)
+/* ---- variables of the process ---- */
+
+struct symbol_search {
+    const char *name;
+    remote_addr address;
+};
+
+static bool visit_named_variable(void *ctx, const char *name, const struct symbol *symbol)
 {
+    struct symbol_search *search = ctx;
+
+    if (symbol->type == STT_OBJECT && strcmp(name, search->name) == 0)
+        search->address = symbol->address;
+    return !search->address;
+}
+
+static remote_addr find_in_symtab(const char *name, const struct instance *instance,
+                                  const struct target *target, struct memory *memory)
+{
+    const struct name_pattern pattern = {NAME_WHOLE, name, strlen(name)};
+    const struct name_query query = {.patterns = &pattern, .count = 1};
+    struct symbol_search search = {name, 0};
+    AUTO_CLOSE int fd = module_open(&instance->module, target, memory);
+
+    if (fd >= 0)
+        symtab_visit_all(fd, instance->bias, &query, visit_named_variable, &search);
+    return search.address;
+}
+
+/* Finds a dynamic symbol in modules; main_only: only in the main program. */
+static remote_addr find_dynamic(const char *name, const struct module *modules, size_t count,
+                                bool main_only, struct memory *memory)
+{
+    for (size_t i = 0; i < count; i++) {
+        struct symbol symbol;
+        struct image image;
+        if (modules[i].inode == 0 || !image_open(&image, memory, modules[i].start))
+            continue;
+        if (main_only && !image_has_interpreter(&image) && image.header.e_type != ET_EXEC)
+            continue;
+        if (image_symbol(&image, name, &symbol) && symbol.type == STT_OBJECT && symbol.address)
+            return symbol.address;
+    }
+    return 0;
+}
+
+remote_addr variable_find(const struct instance *instance, const char *name,
+                          const struct modules *modules, const struct target *target,
+                          struct memory *memory)
+{
+    char whole[PREFIX_MAX + 64];
+    remote_addr address;
+
+    snprintf(whole, sizeof whole, "%s%s", instance->prefix, name);
+    address = find_dynamic(whole, modules->list, modules->count, true, memory);
+    if (!address)
+        address = find_dynamic(whole, &instance->module, 1, false, memory);
+    return address ? address : find_in_symtab(whole, instance, target, memory);
+}
+
+remote_addr variable_value(remote_addr address, struct memory *memory)
+{
+    remote_addr value = 0;
+
+    if (!address || !memory_read(memory, address, &value, sizeof value))
+        return 0;
+    return value;
+}
+
+/*
+ * Returns the address of the C library's environ, in any module; 0 if it is not found. In a
+ * program that uses it, the program's copy counts (copy relocation), for each alias.
+ */
+static remote_addr find_environ(const struct instance *instance, const struct modules *modules,
+                                const struct target *target, struct memory *memory)
+{
+    static const char *const names[] = {"environ", "__environ", "_environ"};
+    remote_addr address = 0;
+
+    for (size_t i = 0; i < ARRAY_LEN(names) && !address; i++)
+        address = find_dynamic(names[i], modules->list, modules->count, true, memory);
+    for (size_t i = 0; i < ARRAY_LEN(names) && !address; i++)
+        address = find_dynamic(names[i], modules->list, modules->count, false, memory);
+    for (size_t i = 0; i < ARRAY_LEN(names) && !address; i++)
+        address = find_in_symtab(names[i], instance, target, memory);
+    return address;
+}
+
+/* ---- the sources ---- */
+
+/* Reads the present environment through environ, at most STRINGS_MAX strings. */
+static bool read_present(struct conf *conf, const struct instance *instance,
+                         const struct modules *modules, const struct target *target,
+                         struct memory *memory)
+{
+    remote_addr environ_at = find_environ(instance, modules, target, memory);
     remote_addr list = variable_value(environ_at, memory);
     char text[LINK_MAX];
 
@@ -74,41 +167,6 @@ static bool read_present(struct conf *conf, remote_addr environ_at, struct memor
             take_variable(conf, text, (size_t)n);
     }
     return list != 0;
-}
-
-/* Of a core file only the memory shows it, as it was at the end. */
-static void read_recorded(struct conf *conf, const struct instance *instance,
-                          const struct modules *modules, const struct target *target,
-                          struct memory *memory)
-{
-    conf->variable.known = conf->foreign.known =
-        read_present(conf, variable_find_environ(instance, modules, target, memory), memory);
-}
-
-static void read_variable(struct conf *conf, const struct instance *instance,
-                          const struct modules *modules, const struct target *target,
-                          struct memory *memory)
-{
-    AUTO_FREE char *text = NULL;
-    ssize_t n = environ_read(target, memory, &text, ENVIRON_LIMIT);
-
-    if (n < 0 || conf_parse_environ(conf, text, (size_t)n) || conf->variable.set)
-        return;
-    conf->overwritten = true;
-    (void)read_present(conf, variable_find_environ(instance, modules, target, memory), memory);
-    conf->variable.known = conf->variable.set; /* nginx drops variables: absent now says nothing */
-    conf->foreign.known = conf->foreign.set;
-}
-
-static void read_conf_link(struct conf_source *link, const struct target *target)
-{
-    char text[LINK_MAX];
-    ssize_t n = target_readlink(target, "/etc", link->name + sizeof "/etc/" - 1, text, sizeof text);
-
-    /* jemalloc ignores a file that is not a link. */
-    link->known = n >= 0 || n == -ENOENT || n == -EINVAL || n == -ENOTDIR;
-    if (n >= 0)
-        source_set(link, text, (size_t)n);
 }
 
 static void read_symbol(struct conf_source *symbol, const struct instance *instance,
@@ -131,16 +189,37 @@ static void read_symbol(struct conf_source *symbol, const struct instance *insta
 void conf_read(struct conf *conf, const struct instance *instance, const struct modules *modules,
                const struct target *target, struct memory *memory)
 {
+    struct conf_source *link = &conf->link;
+    AUTO_FREE char *environment = NULL;
+    char text[LINK_MAX];
+    ssize_t n;
+
     memset(conf, 0, sizeof *conf);
     snprintf(conf->symbol.name, sizeof conf->symbol.name, "%smalloc_conf", instance->prefix);
-    if (!target->record) /* the link may have been another one then */
-        snprintf(conf->link.name, sizeof conf->link.name, "/etc/%smalloc.conf", instance->prefix);
     conf_variable_name(instance->prefix, conf->variable.name, sizeof conf->variable.name);
     read_symbol(&conf->symbol, instance, modules, target, memory);
     if (target->record) {
-        read_recorded(conf, instance, modules, target, memory);
+        /*
+         * Of a core file only the memory shows the environment, as it was at the end; the link
+         * may have been another one then.
+         */
+        conf->variable.known = conf->foreign.known =
+            read_present(conf, instance, modules, target, memory);
         return;
     }
-    read_conf_link(&conf->link, target);
-    read_variable(conf, instance, modules, target, memory);
+
+    snprintf(link->name, sizeof link->name, "/etc/%smalloc.conf", instance->prefix);
+    n = target_readlink(target, "/etc", link->name + sizeof "/etc/" - 1, text, sizeof text);
+    /* jemalloc ignores a file that is not a link. */
+    link->known = n >= 0 || n == -ENOENT || n == -EINVAL || n == -ENOTDIR;
+    if (n >= 0)
+        source_set(link, text, (size_t)n);
+
+    n = environ_read(target, memory, &environment, ENVIRON_LIMIT);
+    if (n < 0 || conf_parse_environ(conf, environment, (size_t)n) || conf->variable.set)
+        return;
+    conf->overwritten = true;
+    (void)read_present(conf, instance, modules, target, memory);
+    conf->variable.known = conf->variable.set; /* nginx drops variables: absent now says nothing */
+    conf->foreign.known = conf->foreign.set;
 }

@@ -2,7 +2,8 @@
  * The sources of jemalloc's options at start that can be read without a call.
  * Later sources override earlier ones: the string given to configure, the
  * variable <prefix>malloc_conf, the link /etc/<prefix>malloc.conf, the
- * environment variable (jemalloc(3), TUNING; jemalloc.c, malloc_conf_init).
+ * environment variable (jemalloc(3), TUNING; jemalloc.c, malloc_conf_init). And
+ * public variables under its prefix: malloc_conf, malloc_message.
  */
 #pragma once
 
@@ -43,3 +44,16 @@ void conf_read(struct conf *conf, const struct instance *instance, const struct 
  * False if it has been overwritten: it contains empty strings.
  */
 bool conf_parse_environ(struct conf *conf, const char *text, size_t len);
+
+/*
+ * Returns the address of the pointer variable <prefix>name; 0 if it is not found.
+ * A definition in the program overrides the library's. So the dynamic symbols of
+ * the main program are searched first, then those of the instance's module, then
+ * that module's .symtab.
+ */
+remote_addr variable_find(const struct instance *instance, const char *name,
+                          const struct modules *modules, const struct target *target,
+                          struct memory *memory);
+
+/* Returns the value of the pointer variable at address; 0 if address is 0 or unreadable. */
+remote_addr variable_value(remote_addr address, struct memory *memory);

@@ -28,8 +28,9 @@ size_t ctl_type_size(enum ctl_type type)
     }
 }
 
-static bool put_operands(struct injection *injection, const struct ctl_op *op,
-                         struct operands *operands)
+/* int mallctl(const char *name, void *oldp, size_t *oldlenp, void *newp, size_t newlen) */
+static bool put_call(struct injection *injection, const struct instance *instance,
+                     const struct ctl_op *op, struct operands *operands, struct arch_call *call)
 {
     static const char buffer[TEXT_BUFFER];
     const uint64_t len = ctl_type_size(op->type);
@@ -42,48 +43,36 @@ static bool put_operands(struct injection *injection, const struct ctl_op *op,
     operands->old = injection_put(injection, &old, sizeof old);
     operands->old_len = injection_put(injection, &len, sizeof len);
     operands->new = injection_put(injection, &new_value, sizeof new_value);
-    return operands->name && operands->old && operands->old_len && operands->new;
-}
 
-/* int mallctl(const char *name, void *oldp, size_t *oldlenp, void *newp, size_t newlen) */
-static struct arch_call make_call(const struct instance *instance, const struct ctl_op *op,
-                                  const struct operands *operands)
-{
-    struct arch_call call = {.function = instance->mallctl};
-
-    call.args[0] = operands->name;
+    *call = (struct arch_call){.function = instance->mallctl};
+    call->args[0] = operands->name;
     if (!op->write_only && op->type != CTL_VOID) {
-        call.args[1] = operands->old;
-        call.args[2] = operands->old_len;
+        call->args[1] = operands->old;
+        call->args[2] = operands->old_len;
     }
     /* For a null path there is no new value, not a pointer to NULL (ctl.c, prof_dump_ctl). */
     if (op->writes && (op->type != CTL_STRING || op->new_text)) {
-        call.args[3] = operands->new;
-        call.args[4] = ctl_type_size(op->type);
+        call->args[3] = operands->new;
+        call->args[4] = len;
     }
-    return call;
+    return operands->name && operands->old && operands->old_len && operands->new;
 }
 
-static void take_op_text(struct injection *injection, struct ctl_op *op)
+static bool take_result(struct injection *injection, struct ctl_op *op, remote_addr old,
+                        const struct arch_call *call)
 {
     char text[CTL_TEXT_MAX];
 
-    if (op->value && memory_read_string(injection->env.memory, op->value, text, sizeof text) >= 0)
-        op->text = strdup(text);
-}
-
-static bool take_result(struct injection *injection, struct ctl_op *op,
-                        const struct operands *operands, const struct arch_call *call)
-{
     op->rc = (int)call->result;
     op->value = 0;
     op->text = NULL;
     if (op->rc != 0 || op->write_only || op->type == CTL_VOID)
         return true;
-    if (!injection_get(injection, operands->old, &op->value, ctl_type_size(op->type)))
+    if (!injection_get(injection, old, &op->value, ctl_type_size(op->type)))
         return false;
-    if (op->type == CTL_STRING)
-        take_op_text(injection, op);
+    if (op->type == CTL_STRING && op->value &&
+        memory_read_string(injection->env.memory, op->value, text, sizeof text) >= 0)
+        op->text = strdup(text);
     return true;
 }
 
@@ -99,13 +88,12 @@ fault_code ctl_run(struct injection *injection, const struct instance *instance,
     for (size_t i = 0; i < count; i++) {
         if (ops[i].type == CTL_STRUCT)
             return fault_set(fault, FAULT_INTERNAL, EINVAL, "mallctl", "%s", ops[i].name);
-        if (!put_operands(injection, &ops[i], &operands[i]))
+        if (!put_call(injection, instance, &ops[i], &operands[i], &calls[i]))
             return fault_set(fault, FAULT_INTERNAL, E2BIG, "mallctl", "%s", ops[i].name);
-        calls[i] = make_call(instance, &ops[i], &operands[i]);
     }
     rc = injection_call(injection, calls, count, intercept, fault);
     for (size_t i = 0; i < count && rc == FAULT_NONE; i++)
-        if (!take_result(injection, &ops[i], &operands[i], &calls[i]))
+        if (!take_result(injection, &ops[i], operands[i].old, &calls[i]))
             rc = fault_set(fault, FAULT_INTERNAL, 0, "mallctl", "%s", ops[i].name);
     return rc;
 }

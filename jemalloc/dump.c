@@ -1,7 +1,6 @@
 #include "jemalloc/dump.h"
 #include "attach/target_paths.h"
 #include "jemalloc/faults.h"
-#include "jemalloc/version.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -52,15 +51,6 @@ static int64_t take_write(struct dump_intercept *intercept, remote_addr addr, ui
     return (int64_t)count;
 }
 
-/* "/proc/4242/task/4242/maps", or "/proc/4242/maps" */
-static bool is_maps(const struct dump_intercept *intercept, remote_addr path)
-{
-    char text[MAPS_PATH_MAX];
-    ssize_t len = memory_read_string(intercept->injection->env.memory, path, text, sizeof text);
-
-    return len > 5 && strncmp(text, "/proc/", 6) == 0 && strcmp(text + len - 5, "/maps") == 0;
-}
-
 /*
  * Gives it an empty file instead of its mappings, with as few system calls as
  * possible: up to 5.2.1 a failing open would make the whole dump fail.
@@ -68,14 +58,19 @@ static bool is_maps(const struct dump_intercept *intercept, remote_addr path)
 static enum intercept_verdict maps_enter(struct dump_intercept *intercept, uint64_t nr,
                                          const uint64_t args[6], int64_t *result)
 {
+    char text[MAPS_PATH_MAX];
     remote_addr path;
+    ssize_t len;
 
     if (intercept->maps_opened && args[0] == MAPS_FD && (arch_is_read(nr) || arch_is_close(nr))) {
         *result = 0;
         return INTERCEPT_STAND_IN;
     }
-    if (intercept->maps_opened || !arch_opens_for_reading(nr, args, &path) ||
-        !is_maps(intercept, path))
+    if (intercept->maps_opened || !arch_opens_for_reading(nr, args, &path))
+        return INTERCEPT_PASS;
+    /* "/proc/4242/task/4242/maps", or "/proc/4242/maps" */
+    len = memory_read_string(intercept->injection->env.memory, path, text, sizeof text);
+    if (len <= 5 || strncmp(text, "/proc/", 6) != 0 || strcmp(text + len - 5, "/maps") != 0)
         return INTERCEPT_PASS;
     intercept->maps_opened = true;
     *result = MAPS_FD;
@@ -138,12 +133,6 @@ static enum intercept_verdict file_enter(void *ctx, uint64_t nr, const uint64_t 
     return INTERCEPT_PASS;
 }
 
-/* Returns the target as the stopped thread sees it. */
-static struct target view_of_thread(const struct dump_intercept *intercept)
-{
-    return target_seen_by(intercept->injection->env.target, intercept->injection->session.tid);
-}
-
 /*
  * Takes the path from the file descriptor: the requested one may be relative or
  * contain links. Prefers a path that all threads find to one that only the
@@ -151,8 +140,8 @@ static struct target view_of_thread(const struct dump_intercept *intercept)
  */
 static void confirm_path(struct dump_intercept *intercept)
 {
-    const struct target *target = intercept->injection->env.target,
-                        view = view_of_thread(intercept);
+    const struct target *target = intercept->injection->env.target;
+    const struct target view = target_seen_by(target, intercept->injection->session.tid);
     char real[DUMP_PATH_MAX];
 
     if (target_fd_path(target, &view, (int)intercept->fd, real, sizeof real) == 0) {
@@ -166,24 +155,19 @@ static void confirm_path(struct dump_intercept *intercept)
         intercept->seen_by = intercept->injection->session.tid;
 }
 
-static void file_opened(struct dump_intercept *intercept, int64_t result)
-{
-    intercept->opening = false;
-    if (result < 0) {
-        intercept->open_errno = (int)-result;
-        return;
-    }
-    intercept->opened = true;
-    intercept->fd = result;
-    confirm_path(intercept);
-}
-
 static void file_leave(void *ctx, uint64_t nr, const uint64_t args[6], int64_t result)
 {
     struct dump_intercept *intercept = ctx;
 
     if (intercept->opening) {
-        file_opened(intercept, result);
+        intercept->opening = false;
+        if (result < 0) {
+            intercept->open_errno = (int)-result;
+            return;
+        }
+        intercept->opened = true;
+        intercept->fd = result;
+        confirm_path(intercept);
     } else if (intercept->opened && !intercept->closed && (int64_t)args[0] == intercept->fd) {
         if (arch_is_close(nr))
             intercept->closed = true;
@@ -196,22 +180,19 @@ static void file_leave(void *ctx, uint64_t nr, const uint64_t args[6], int64_t r
     }
 }
 
-/* A relative path without its directory does not tell where the target may not write. */
-static fault_code refuse_open(const struct dump_intercept *intercept, struct fault *fault)
-{
-    char path[sizeof intercept->path];
-
-    if (target_absolute_path(intercept->injection->env.target, intercept->path, path, sizeof path))
-        snprintf(path, sizeof path, "%s", intercept->path);
-    return fault_set(fault, FAULT_DUMP_OPEN, intercept->open_errno, "prof.dump", "%s", path);
-}
-
 /* Judges by the system calls, not only by the return code: up to 5.3.0 a short write is success. */
 static fault_code judge_dump(const struct dump_intercept *intercept, const struct prof_state *state,
                              int rc, struct fault *fault)
 {
-    if (intercept->open_errno)
-        return refuse_open(intercept, fault);
+    char path[sizeof intercept->path];
+
+    if (intercept->open_errno) {
+        /* A relative path without its directory does not tell where the target may not write. */
+        if (target_absolute_path(intercept->injection->env.target, intercept->path, path,
+                                 sizeof path))
+            snprintf(path, sizeof path, "%s", intercept->path);
+        return fault_set(fault, FAULT_DUMP_OPEN, intercept->open_errno, "prof.dump", "%s", path);
+    }
     if (intercept->overflow)
         return sink_refuse(intercept->sink, "prof.dump", fault);
     if (intercept->write_errno || intercept->cut_short)
@@ -228,21 +209,14 @@ static fault_code judge_dump(const struct dump_intercept *intercept, const struc
     return FAULT_NONE;
 }
 
-/*
- * Puts the name at an odd address, so that its system call can be voided with any
- * page size. No such file exists, should the open ever be executed.
- */
-static remote_addr put_stream_path(struct injection *injection)
-{
-    static const char text[] = "\0/proc/self/jeattach-stream/none";
-    remote_addr at = injection_put(injection, text, sizeof text);
-
-    return at ? at + 1 : 0;
-}
-
 static fault_code run_intercepted(struct dump_intercept *intercept, const struct instance *instance,
                                   const struct prof_state *state, struct fault *fault)
 {
+    /*
+     * The name is put at an odd address, so that its system call can be voided with any
+     * page size. No such file exists, should the open ever be executed.
+     */
+    static const char stream_path[] = "\0/proc/self/jeattach-stream/none";
     struct injection *injection = intercept->injection;
     const char *path = intercept->asked_path;
     struct intercept calls = {.enter = intercept->sink ? stream_enter : file_enter,
@@ -255,12 +229,15 @@ static fault_code run_intercepted(struct dump_intercept *intercept, const struct
          .writes = true,
          .new_value = intercept->after.active},
     };
+    remote_addr at = 0;
     fault_code rc;
 
-    if (intercept->sink)
-        ops[0].new_text = intercept->stream_path = put_stream_path(injection);
-    else if (path)
+    if (intercept->sink) {
+        at = injection_put(injection, stream_path, sizeof stream_path);
+        ops[0].new_text = intercept->stream_path = at ? at + 1 : 0;
+    } else if (path) {
         ops[0].new_text = injection_put(injection, path, strlen(path) + 1);
+    }
     if ((intercept->sink || path) && !ops[0].new_text)
         return fault_set(fault, FAULT_DUMP_OPEN, ENAMETOOLONG, "prof.dump", "%s",
                          path ? path : "a stream");
@@ -286,18 +263,6 @@ static fault_code refuse_path(const struct target *target, const struct dump_req
     return FAULT_NONE;
 }
 
-/* For the stopped thread the path may name another file than for the process. */
-static fault_code refuse_thread_path(const struct injection *injection,
-                                     const struct dump_request *request, struct fault *fault)
-{
-    const struct target *target = injection->env.target;
-    const struct target view = target_seen_by(target, injection->session.tid);
-
-    if (request->stream || !request->path || target_sees_same_files(target, &view))
-        return FAULT_NONE;
-    return refuse_path(&view, request, fault);
-}
-
 fault_code dump_check(const struct target *target, const struct dump_request *request,
                       struct fault *fault)
 {
@@ -313,28 +278,29 @@ fault_code dump_check(const struct target *target, const struct dump_request *re
     return request->path ? refuse_path(target, request, fault) : FAULT_NONE;
 }
 
-/* The profile may end with it: then there is no need to search all of it. */
-static const unsigned char *find_title(const struct sink *sink, const char *title, size_t len)
-{
-    if (sink->len >= len && memcmp(sink->bytes + sink->len - len, title, len) == 0)
-        return sink->bytes + sink->len - len;
-    return memmem(sink->bytes, sink->len, title, len);
-}
-
 fault_code dump_complete(const struct target *target, struct sink *sink, struct fault *fault)
 {
     static const char title[] = "\nMAPPED_LIBRARIES:\n";
+    const size_t title_len = sizeof title - 1;
+    const unsigned char *found;
     AUTO_FREE char *maps = NULL;
-    size_t len;
+    size_t len, head;
+    unsigned char *space;
+    fault_code rc;
 
-    const unsigned char *found = find_title(sink, title, sizeof title - 1);
-    if (found && found + sizeof title - 1 < sink->bytes + sink->len)
+    /* The profile may end with it: then there is no need to search all of it. */
+    if (sink->len >= title_len &&
+        memcmp(sink->bytes + sink->len - title_len, title, title_len) == 0)
+        found = sink->bytes + sink->len - title_len;
+    else
+        found = memmem(sink->bytes, sink->len, title, title_len);
+    if (found && found + title_len < sink->bytes + sink->len)
         return FAULT_NONE;
-    fault_code rc = modules_read_maps(target, &maps, &len, fault);
+    rc = modules_read_maps(target, &maps, &len, fault);
     if (rc != FAULT_NONE)
         return rc;
-    size_t head = found ? 0 : sizeof title - 1;
-    unsigned char *space = sink_reserve(sink, head + len);
+    head = found ? 0 : title_len;
+    space = sink_reserve(sink, head + len);
     if (!space)
         return sink_refuse(sink, "prof.dump", fault);
     memcpy(space, title, head);
@@ -347,38 +313,27 @@ fault_code dump_complete(const struct target *target, struct sink *sink, struct 
  * jemalloc calls a hook of the application after it has closed the file, with its
  * name, while it has the lock for dumps (5.3.0 prof_sys.c, prof_dump). The hook
  * runs in our call, and would look for a file that streaming never creates.
+ * A dump frees memory only in the automatic arenas.
  */
-static fault_code check_dump_hook(struct injection *injection, const struct instance *instance,
-                                  const struct prof_state *state, bool streamed,
-                                  struct hooks_consent *consent, struct fault *fault)
-{
-    struct ctl_op op = {.name = "experimental.hooks.prof_dump", .type = CTL_POINTER};
-    fault_code rc;
-
-    if (!version_within(state->build.version, VERSION_NUMBER(5, 3, 0), 0))
-        return FAULT_NONE;
-    rc = ctl_run(injection, instance, &op, 1, NULL, fault);
-    if (rc != FAULT_NONE)
-        return rc;
-    if (op.rc != 0 || !op.value)
-        return FAULT_NONE;
-    if (streamed)
-        return fault_set(fault, FAULT_DUMP_HOOK, 0, "prof.dump", "%#llx",
-                         (unsigned long long)op.value);
-    return hooks_judge(injection->env.modules, injection->env.plan,
-                       "experimental.hooks.prof_dump is a function", op.value, consent, fault);
-}
-
-/* A dump frees memory only in the automatic arenas. */
 static fault_code check_dump_hooks(struct injection *injection, const struct instance *instance,
                                    const struct prof_state *state, bool streamed,
                                    struct hooks_consent *consent, struct fault *fault)
 {
-    fault_code rc = check_dump_hook(injection, instance, state, streamed, consent, fault);
+    struct ctl_op op = {.name = "experimental.hooks.prof_dump", .type = CTL_POINTER};
+    fault_code rc = FAULT_NONE;
 
-    if (rc == FAULT_NONE)
-        rc = hooks_check(injection, instance, HOOKS_AUTOMATIC, consent, NULL, fault);
-    return rc;
+    if (version_within(state->build.version, VERSION_NUMBER(5, 3, 0), 0))
+        rc = ctl_run(injection, instance, &op, 1, NULL, fault);
+    if (rc == FAULT_NONE && ctl_is_true(&op)) {
+        if (streamed)
+            return fault_set(fault, FAULT_DUMP_HOOK, 0, "prof.dump", "%#llx",
+                             (unsigned long long)op.value);
+        rc = hooks_judge(injection->env.modules, injection->env.plan,
+                         "experimental.hooks.prof_dump is a function", op.value, consent, fault);
+    }
+    return rc == FAULT_NONE
+               ? hooks_check(injection, instance, HOOKS_AUTOMATIC, consent, NULL, fault)
+               : rc;
 }
 
 fault_code dump_streamable(struct injection *injection, const struct instance *instance,
@@ -409,8 +364,13 @@ fault_code dump_run(struct injection *injection, const struct instance *instance
     if (rc == FAULT_NONE)
         rc = check_dump_hooks(injection, instance, &state, request->stream != NULL,
                               request->consent, fault);
-    if (rc == FAULT_NONE)
-        rc = refuse_thread_path(injection, request, fault);
+    /* For the stopped thread the path may name another file than for the process. */
+    if (rc == FAULT_NONE && !request->stream && request->path) {
+        const struct target *target = injection->env.target;
+        const struct target view = target_seen_by(target, injection->session.tid);
+        if (!target_sees_same_files(target, &view))
+            rc = refuse_path(&view, request, fault);
+    }
     if (rc == FAULT_NONE)
         rc = run_intercepted(&intercept, instance, &state, fault);
     if (rc != FAULT_NONE)

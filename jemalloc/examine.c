@@ -69,28 +69,23 @@ static bool is_fact(enum fact fact)
     return fact == FACT_UNKNOWN || fact == FACT_NO || fact == FACT_YES;
 }
 
-static bool entry_is_valid(const struct census_entry *entry, pid_t pid)
-{
-    const struct prof_state *prof = &entry->prof;
-
-    return entry->stat.pid == pid && IS_TEXT(entry->stat.comm) && IS_TEXT(entry->path) &&
-           IS_TEXT(entry->prefix) && IS_TEXT(prof->build.text) && IS_TEXT(prof->prefix) &&
-           IS_TEXT(prof->built_in) && is_fact(prof->build.config_prof) &&
-           is_fact(prof->build.opt_prof) && is_fact(prof->prof_active) &&
-           entry->status.ns_pid_count <= NS_PIDS_MAX && entry->linkage <= LINKAGE_STATIC;
-}
-
 static bool accept_found(struct examined *examined, const struct examine_record *record)
 {
     struct examined_process *found = calloc(1, sizeof *found);
+    const struct census_entry *entry = &record->found.entry;
+    const struct prof_state *prof = &entry->prof;
 
     free(examined->found);
     examined->found = found;
     if (!found ||
         !accept_container(&found->container, &record->found.container, record->found.engine))
         return false;
-    found->entry = record->found.entry;
-    return entry_is_valid(&found->entry, examined->pid);
+    found->entry = *entry;
+    return entry->stat.pid == examined->pid && IS_TEXT(entry->stat.comm) && IS_TEXT(entry->path) &&
+           IS_TEXT(entry->prefix) && IS_TEXT(prof->build.text) && IS_TEXT(prof->prefix) &&
+           IS_TEXT(prof->built_in) && is_fact(prof->build.config_prof) &&
+           is_fact(prof->build.opt_prof) && is_fact(prof->prof_active) &&
+           entry->status.ns_pid_count <= NS_PIDS_MAX && entry->linkage <= LINKAGE_STATIC;
 }
 
 static bool accept_fault(struct examined *examined, const struct examine_record *record)
@@ -105,13 +100,6 @@ static bool accept_fault(struct examined *examined, const struct examine_record 
     fault_set(&odd->fault, record->fault.fault.code, record->fault.fault.err, odd->stage, "%s",
               record->fault.fault.what);
     return true;
-}
-
-static bool accept_match(struct examined *examined, const struct examine_record *record, int *fd)
-{
-    target_pin_close(&examined->pin);
-    examined->pin = (struct target_pin){examined->pid, record->match.start, steal_fd(fd)};
-    return accept_container(&examined->selected, &record->match.container, record->match.engine);
 }
 
 static bool receive_examined(void *ctx, size_t item, const void *bytes, size_t size, int *fd)
@@ -129,7 +117,12 @@ static bool receive_examined(void *ctx, size_t item, const void *bytes, size_t s
     case RECORD_FILE:
         return census_learn(examining->census, record->file, size - head);
     case RECORD_MATCH:
-        return size == RECORD_SIZE(match) && accept_match(examined, record, fd);
+        if (size != RECORD_SIZE(match))
+            return false;
+        target_pin_close(&examined->pin);
+        examined->pin = (struct target_pin){examined->pid, record->match.start, steal_fd(fd)};
+        return accept_container(&examined->selected, &record->match.container,
+                                record->match.engine);
     case RECORD_FOUND:
         return size == RECORD_SIZE(found) && accept_found(examined, record);
     case RECORD_FAULT:

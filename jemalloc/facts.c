@@ -13,17 +13,6 @@ enum {
     CONSTANTS_MAX = 256 << 20 /* limit of bytes read from one file */
 };
 
-/* Returns the start of the digits and points before position at, where a version must start. */
-static size_t version_start(const char *bytes, size_t at)
-{
-    unsigned hyphens = 0;
-
-    while (at > 0 && (isdigit((unsigned char)bytes[at - 1]) || bytes[at - 1] == '.' ||
-                      (bytes[at - 1] == '-' && ++hyphens < 2)))
-        at--;
-    return at;
-}
-
 /* "MAJOR.MINOR.PATCH-N-g" and one word (configure.ac, jemalloc_version, from git describe). */
 static size_t version_len(const char *text, size_t len)
 {
@@ -47,25 +36,29 @@ static size_t version_len(const char *text, size_t len)
     return n > word && n < len && text[n] == '\0' ? n : 0;
 }
 
-/* True if no word precedes it: "v1.2.3-0-gabc" is the version of something else. */
-static bool stands_alone(const char *bytes, size_t start)
-{
-    return start > 0 && !isgraph((unsigned char)bytes[start - 1]);
-}
-
 int facts_version(const char *bytes, size_t len, char *out, size_t size)
 {
     const char *end = bytes + len, *mark = bytes;
     int found = 0;
 
     for (; (mark = memmem(mark, (size_t)(end - mark), "-g", 2)); mark += 2) {
-        size_t start = version_start(bytes, (size_t)(mark - bytes));
-        size_t n = version_len(bytes + start, len - start);
-        if (!n || n >= size || !stands_alone(bytes, start))
+        const char *start = mark;
+        unsigned hyphens = 0;
+        size_t n;
+
+        /* The digits and points before it: a version must start there. */
+        while (start > bytes && (isdigit((unsigned char)start[-1]) || start[-1] == '.' ||
+                                 (start[-1] == '-' && ++hyphens < 2)))
+            start--;
+        n = version_len(start, (size_t)(end - start));
+        if (!n || n >= size)
             continue;
-        if (out[0] && (strlen(out) != n || memcmp(out, bytes + start, n) != 0))
+        /* A word before it: "v1.2.3-0-gabc" is the version of something else. */
+        if (start == bytes || isgraph((unsigned char)start[-1]))
+            continue;
+        if (out[0] && (strlen(out) != n || memcmp(out, start, n) != 0))
             return -1;
-        memcpy(out, bytes + start, n);
+        memcpy(out, start, n);
         out[n] = '\0';
         found = 1;
     }
@@ -96,13 +89,7 @@ static int vma_version(const struct vma *vma, struct memory *memory, char *buf, 
     return found;
 }
 
-/* Constants are in mappings without write and execute permission; old linkers put them in code. */
-static bool holds_constants(const struct vma *vma, size_t module, bool in_code)
-{
-    return vma->module == (int)module && !(vma->prot & MAP_WRITE) &&
-           ((vma->prot & MAP_EXEC) != 0) == in_code;
-}
-
+/* Searches the constants of a module: without write permission; with or without execution. */
 static int module_version(const struct modules *modules, size_t module, bool in_code,
                           struct memory *memory, char *buf, char *out, size_t size)
 {
@@ -111,7 +98,8 @@ static int module_version(const struct modules *modules, size_t module, bool in_
 
     for (size_t i = 0; i < modules->vma_count && found >= 0; i++) {
         const struct vma *vma = &modules->vmas[i];
-        if (!holds_constants(vma, module, in_code) || vma->end - vma->start > left)
+        if (vma->module != (int)module || vma->prot & MAP_WRITE ||
+            ((vma->prot & MAP_EXEC) != 0) != in_code || vma->end - vma->start > left)
             continue;
         left -= vma->end - vma->start;
         int rc = vma_version(vma, memory, buf, out, size);
@@ -134,6 +122,7 @@ static void locate_version(struct fact_variables *variables, const struct instan
     buf = malloc(CHUNK + OVERLAP);
     if (!module || !buf)
         return;
+    /* Constants are not in code; but old linkers put them there. */
     for (int in_code = 0; in_code < 2 && found == 0; in_code++)
         found = module_version(modules, (size_t)(module - modules->list), in_code, memory, buf,
                                variables->version, sizeof variables->version);
@@ -185,33 +174,16 @@ struct variable_search {
 };
 
 /* Link-time optimization may rename what is static: tdatas.lto_priv.0 (gcc), tdatas.llvm.123. */
-static size_t source_name_len(const char *name)
-{
-    const char *dot = strchr(name, '.');
-
-    if (dot && (strncmp(dot, ".lto_priv.", 10) == 0 || strncmp(dot, ".llvm.", 6) == 0))
-        return (size_t)(dot - name);
-    return strlen(name);
-}
-
 static bool is_private_name(const char *name, const char *variable)
 {
-    size_t n = source_name_len(name), m = strlen(variable);
+    const char *dot = strchr(name, '.');
+    size_t n = strlen(name), m = strlen(variable);
 
+    if (dot && (strncmp(dot, ".lto_priv.", 10) == 0 || strncmp(dot, ".llvm.", 6) == 0))
+        n = (size_t)(dot - name);
     if (n < m || memcmp(name + n - m, variable, m) != 0)
         return false;
     return n == m || (n - m >= 3 && memcmp(name + n - m - 3, "je_", 3) == 0);
-}
-
-/* ctl.c, CTL_RO_NL_GEN(version, ...): static in all versions, so it has no prefix. */
-static void note_function(struct variable_search *search, const char *name,
-                          const struct symbol *symbol)
-{
-    if (strcmp(name, version_function) != 0 || !symbol->local || !symbol->file ||
-        strncmp(symbol->file, "ctl.", 4) != 0)
-        return;
-    search->version = *symbol;
-    search->versions++;
 }
 
 static bool visit_fact_symbol(void *ctx, const char *name, const struct symbol *symbol)
@@ -219,7 +191,12 @@ static bool visit_fact_symbol(void *ctx, const char *name, const struct symbol *
     struct variable_search *search = ctx;
 
     if (symbol->type == STT_FUNC) {
-        note_function(search, name, symbol);
+        /* ctl.c, CTL_RO_NL_GEN(version, ...): static in all versions, so it has no prefix. */
+        if (strcmp(name, version_function) == 0 && symbol->local && symbol->file &&
+            strncmp(symbol->file, "ctl.", 4) == 0) {
+            search->version = *symbol;
+            search->versions++;
+        }
         return true;
     }
     for (size_t i = 0; i < ARRAY_LEN(private_names); i++) {
@@ -236,28 +213,13 @@ static bool visit_fact_symbol(void *ctx, const char *name, const struct symbol *
     return true;
 }
 
-/* Reads the version from one small function, so the size of the file does not matter. */
-static void read_named_version(struct fact_variables *variables, const struct instance *instance,
-                               const struct symbol *function, const struct target *target,
-                               struct memory *memory)
-{
-    remote_addr start = function->address;
-    struct view view;
-
-    if (!view_open(&view, &instance->module, target, memory))
-        return;
-    if (!xrefs_version_in(&view, start, start + function->size, variables->version,
-                          sizeof variables->version))
-        variables->version[0] = '\0';
-    view_close(&view);
-}
-
 /* With two jemallocs in one file, a name found twice is ambiguous and not used. */
 static void locate_names(struct fact_variables *variables, const struct instance *instance,
                          const struct target *target, struct memory *memory)
 {
     static const struct name_query names = {.patterns = fact_names, .count = ARRAY_LEN(fact_names)};
     struct variable_search search = {.variables = variables};
+    struct view view;
     AUTO_CLOSE int fd = module_open(&instance->module, target, memory);
 
     if (fd < 0 || !symtab_visit_all(fd, instance->bias, &names, visit_fact_symbol, &search))
@@ -265,38 +227,41 @@ static void locate_names(struct fact_variables *variables, const struct instance
     for (size_t i = 0; i < VARIABLE_COUNT; i++)
         if (search.twice[i])
             variables->at[i].address = 0;
-    if (search.versions == 1)
-        read_named_version(variables, instance, &search.version, target, memory);
-}
-
-/* Facts from the tables certainly belong to jemalloc. */
-static void locate_by_tables(struct fact_variables *variables, const struct instance *instance,
-                             const struct target *target, struct memory *memory)
-{
-    char version[sizeof variables->version];
-    struct globals globals;
-
-    stripped_facts(instance, target, memory, version, sizeof version, &globals);
-    const remote_addr found[VARIABLE_COUNT] = {
-        [VARIABLE_OPT_PROF] = globals.opt_prof,       [VARIABLE_PROF_ACTIVE] = globals.prof_active,
-        [VARIABLE_THREAD_INIT] = globals.thread_init, [VARIABLE_LG_SAMPLE] = globals.lg_sample,
-        [VARIABLE_PREFIX] = globals.prefix,
-    };
-    if (!variables->version[0])
-        memcpy(variables->version, version, sizeof version);
-    for (size_t i = 0; i < VARIABLE_COUNT; i++)
-        if (!variables->at[i].address)
-            variables->at[i].address = found[i];
+    /* Reads the version from one small function, so the size of the file does not matter. */
+    if (search.versions == 1 && view_open(&view, &instance->module, target, memory)) {
+        remote_addr start = search.version.address;
+        if (!xrefs_version_in(&view, start, start + search.version.size, variables->version,
+                              sizeof variables->version))
+            variables->version[0] = '\0';
+        view_close(&view);
+    }
 }
 
 void facts_locate(struct fact_variables *variables, const struct instance *instance,
                   const struct modules *modules, const struct target *target, struct memory *memory)
 {
+    char version[sizeof variables->version];
+    struct globals globals;
+
     memset(variables, 0, sizeof *variables);
     locate_names(variables, instance, target, memory);
     if (!variables->version[0] || !variables->at[VARIABLE_OPT_PROF].address ||
-        !variables->at[VARIABLE_LG_SAMPLE].address)
-        locate_by_tables(variables, instance, target, memory);
+        !variables->at[VARIABLE_LG_SAMPLE].address) {
+        /* Facts from the tables certainly belong to jemalloc. */
+        stripped_facts(instance, target, memory, version, sizeof version, &globals);
+        const remote_addr found[VARIABLE_COUNT] = {
+            [VARIABLE_OPT_PROF] = globals.opt_prof,
+            [VARIABLE_PROF_ACTIVE] = globals.prof_active,
+            [VARIABLE_THREAD_INIT] = globals.thread_init,
+            [VARIABLE_LG_SAMPLE] = globals.lg_sample,
+            [VARIABLE_PREFIX] = globals.prefix,
+        };
+        if (!variables->version[0])
+            memcpy(variables->version, version, sizeof version);
+        for (size_t i = 0; i < VARIABLE_COUNT; i++)
+            if (!variables->at[i].address)
+                variables->at[i].address = found[i];
+    }
     if (!variables->version[0])
         locate_version(variables, instance, modules, memory);
 }
@@ -313,40 +278,30 @@ static enum fact read_bool(const struct fact_variables *variables, enum fact_var
     return fact_of(value);
 }
 
-/* Without profiling opt_prof_prefix has one byte, else a path (prof.c, PROF_DUMP_FILENAME_LEN). */
-static enum fact read_compiled_in(const struct fact_variables *variables, const struct build *build)
-{
-    if (build->opt_prof == FACT_YES)
-        return FACT_YES;
-    if (!variables->at[VARIABLE_PREFIX].address || !variables->at[VARIABLE_PREFIX].size)
-        return FACT_UNKNOWN;
-    return fact_of(variables->at[VARIABLE_PREFIX].size > 1);
-}
-
-static void read_sampling(const struct fact_variables *variables, struct memory *memory,
-                          struct prof_state *state)
-{
-    state->lg_sample_known =
-        variables->at[VARIABLE_LG_SAMPLE].address &&
-        memory_read(memory, variables->at[VARIABLE_LG_SAMPLE].address, &state->lg_sample, 8) &&
-        state->lg_sample < 64;
-    state->prefix_known = variables->at[VARIABLE_PREFIX].address &&
-                          memory_read_string(memory, variables->at[VARIABLE_PREFIX].address,
-                                             state->prefix, sizeof state->prefix) >= 0;
-}
-
 void facts_read(const struct fact_variables *variables, struct memory *memory,
                 struct prof_state *state)
 {
+    const remote_addr period = variables->at[VARIABLE_LG_SAMPLE].address;
+    const remote_addr prefix = variables->at[VARIABLE_PREFIX].address;
+    const uint64_t prefix_size = variables->at[VARIABLE_PREFIX].size;
+    struct build *build = &state->build;
+
     memset(state, 0, sizeof *state);
-    memcpy(state->build.text, variables->version, sizeof state->build.text);
-    state->build.version = version_parse(state->build.text);
-    state->build.opt_prof = read_bool(variables, VARIABLE_OPT_PROF, memory);
-    state->build.config_prof = read_compiled_in(variables, &state->build);
+    memcpy(build->text, variables->version, sizeof build->text);
+    build->version = version_parse(build->text);
+    build->opt_prof = read_bool(variables, VARIABLE_OPT_PROF, memory);
+    /* Without profiling it has one byte, else it is a path (prof.c, PROF_DUMP_FILENAME_LEN). */
+    if (build->opt_prof == FACT_YES)
+        build->config_prof = FACT_YES;
+    else if (prefix && prefix_size)
+        build->config_prof = fact_of(prefix_size > 1);
     state->prof_active = read_bool(variables, VARIABLE_PROF_ACTIVE, memory);
     state->thread_active_init = read_bool(variables, VARIABLE_THREAD_INIT, memory);
     /* Up to 5.2.1 it can be true without opt.prof, and then has no effect. */
-    if (state->build.opt_prof == FACT_NO)
+    if (build->opt_prof == FACT_NO)
         state->prof_active = FACT_NO;
-    read_sampling(variables, memory, state);
+    state->lg_sample_known =
+        period && memory_read(memory, period, &state->lg_sample, 8) && state->lg_sample < 64;
+    state->prefix_known =
+        prefix && memory_read_string(memory, prefix, state->prefix, sizeof state->prefix) >= 0;
 }

@@ -4,7 +4,7 @@
  *
  * The addresses are those of jemalloc's private variables (src/prof.c,
  * src/jemalloc.c). Only .symtab names them; without it some are found through the
- * functions of mallctl that use them (stripped/globals.h). The version is a string
+ * functions of mallctl that use them (stripped/stripped.h). The version is a string
  * constant of the file. All of these are the same in all processes that map the
  * file. The values belong to one process and change over time.
  */

@@ -1,4 +1,5 @@
 #include "jemalloc/instance.h"
+#include "base/cursor.h"
 #include "base/interruptions.h"
 #include "elf/function_names.h"
 #include "elf/scope.h"
@@ -21,7 +22,46 @@ static const uint64_t tables_search_max = 8ull << 30;
 enum {
     SEARCH_MAX = 10, /* seconds; a target may map any number of files, each of any size */
     LIBRARY_CODE_MAX = 2 << 20, /* bytes; a library with more code contains more than jemalloc */
+    PART_LIMIT = 100,           /* of a version */
+    COMMITS_LIMIT = 1000000,
 };
+
+/* Takes decimal digits that make less than limit. */
+static bool take_version_part(struct cursor *text, unsigned limit, unsigned *number)
+{
+    uint64_t value;
+
+    if (!cursor_take_decimal(text, &value) || value >= limit)
+        return false;
+    *number = (unsigned)value;
+    return true;
+}
+
+struct version version_parse(const char *text)
+{
+    struct cursor rest = cursor_of(text ? text : "", text ? strlen(text) : 0);
+    struct version version = {0};
+    unsigned major, minor, bugfix;
+
+    if (!take_version_part(&rest, PART_LIMIT, &major) || !cursor_take_char(&rest, '.') ||
+        !take_version_part(&rest, PART_LIMIT, &minor) || !cursor_take_char(&rest, '.') ||
+        !take_version_part(&rest, PART_LIMIT, &bugfix))
+        return version;
+    version.number = VERSION_NUMBER(major, minor, bugfix);
+    if (!cursor_take_char(&rest, '-') || !take_version_part(&rest, COMMITS_LIMIT, &version.commits))
+        version.commits = 0;
+    return version;
+}
+
+bool version_within(struct version version, unsigned first, unsigned last)
+{
+    return version.number != 0 && version.number >= first && (last == 0 || version.number <= last);
+}
+
+bool version_since(struct version version, unsigned number, unsigned commits)
+{
+    return version.number > number || (version.number == number && version.commits >= commits);
+}
 
 bool prefix_valid(const char *prefix, size_t len)
 {
@@ -32,31 +72,22 @@ bool prefix_valid(const char *prefix, size_t len)
     return len < PREFIX_MAX;
 }
 
-static bool module_has_code(const struct module *module, remote_addr address)
-{
-    return address >= module->exec_start && address < module->exec_end;
-}
-
-/* True if the module is a program. A static program has no interpreter. */
-static bool is_program(const struct module *module, const struct image *image)
-{
-    const char *name = module_name(module);
-
-    if (image_has_interpreter(image) || image->header.e_type == ET_EXEC)
-        return strncmp(name, "libjemalloc", 11) != 0;
-    return module->exec_end - module->exec_start > LIBRARY_CODE_MAX || !strstr(name, ".so");
-}
-
 static void instance_fill(struct instance *instance, const struct module *module,
                           const struct image *image, const char *prefix, size_t prefix_len,
                           enum found_by found_by)
 {
+    const char *name = module_name(module);
+
     memset(instance, 0, sizeof *instance);
     instance->module = *module;
     instance->bias = image->bias;
     memcpy(instance->prefix, prefix, prefix_len);
     instance->found_by = found_by;
-    instance->in_program = is_program(module, image);
+    if (image_has_interpreter(image) || image->header.e_type == ET_EXEC)
+        instance->in_program = strncmp(name, "libjemalloc", 11) != 0;
+    else /* a static program has no interpreter */
+        instance->in_program =
+            module->exec_end - module->exec_start > LIBRARY_CODE_MAX || !strstr(name, ".so");
 }
 
 static bool try_prefix(struct instance *instance, const struct module *module,
@@ -172,22 +203,17 @@ static bool visit_symtab(void *ctx, const char *name, const struct symbol *symbo
     return true;
 }
 
-static enum found_by found_at(enum symbol_place place)
-{
-    static const enum found_by found[SYMBOLS_PLACES] = {
-        [SYMBOLS_DYNSYM] = FOUND_DYNSYM,
-        [SYMBOLS_SYMTAB] = FOUND_SYMTAB,
-        [SYMBOLS_MINIDEBUG] = FOUND_MINIDEBUG,
-        [SYMBOLS_DEBUGFILE] = FOUND_DEBUGFILE,
-    };
-    return found[place];
-}
-
 static void find_in_file(struct instance_search *lookup, const struct module *module,
                          const struct image *image)
 {
     static const struct name_pattern patterns[] = {NAME_ENDS_WITH(suffix), NAME_ENDS_WITH(sibling)};
     static const struct name_query both = {.patterns = patterns, .count = ARRAY_LEN(patterns)};
+    static const enum found_by found_at[SYMBOLS_PLACES] = {
+        [SYMBOLS_DYNSYM] = FOUND_DYNSYM,
+        [SYMBOLS_SYMTAB] = FOUND_SYMTAB,
+        [SYMBOLS_MINIDEBUG] = FOUND_MINIDEBUG,
+        [SYMBOLS_DEBUGFILE] = FOUND_DEBUGFILE,
+    };
     struct symtab_search search = {.module = module};
     struct function_names names;
     enum symbol_place place;
@@ -200,19 +226,11 @@ static void find_in_file(struct instance_search *lookup, const struct module *mo
         struct instance instance;
         if (!search.seen[i].mallctl || !search.seen[i].stats)
             continue;
-        instance_fill(&instance, module, image, prefix, strlen(prefix), found_at(place));
+        instance_fill(&instance, module, image, prefix, strlen(prefix), found_at[place]);
         instance.mallctl = search.seen[i].mallctl;
         instance.stats_print = search.seen[i].stats;
         instances_add(lookup->out, &instance);
     }
-}
-
-static bool has_instance(const struct instances *instances, const struct module *module)
-{
-    for (size_t i = 0; i < instances->count; i++)
-        if (instances->list[i].module.start == module->start)
-            return true;
-    return false;
 }
 
 /* What the symbols say about functions that were found without names. */
@@ -257,8 +275,10 @@ static void find_by_tables(struct instance_search *lookup, const struct module *
     struct instance instance;
     const char *why = NULL;
 
-    if (has_instance(lookup->out, module) ||
-        module->end - module->start > tables_search_max - lookup->searched)
+    for (size_t i = 0; i < lookup->out->count; i++)
+        if (lookup->out->list[i].module.start == module->start)
+            return;
+    if (module->end - module->start > tables_search_max - lookup->searched)
         return;
     lookup->searched += module->end - module->start;
     for (size_t nth = 0; nth < INSTANCES_MAX; nth++) {
@@ -302,6 +322,21 @@ static void find_in_module(struct instance_search *lookup, enum pass pass,
     }
 }
 
+static bool has_libc(const struct image *image)
+{
+    struct symbol symbol;
+
+    return image_symbol(image, "__libc_start_main", &symbol);
+}
+
+/* Makes the passes over one module, until one finds something. */
+static void search_module(struct instance_search *lookup, const struct module *module,
+                          const struct image *image)
+{
+    for (enum pass pass = PASS_KNOWN; pass < PASS_COUNT && !lookup->out->count; pass++)
+        find_in_module(lookup, pass, module, image);
+}
+
 /* Makes one pass over all modules. */
 static void run_pass(struct instance_search *lookup, enum pass pass)
 {
@@ -321,25 +356,6 @@ static void run_pass(struct instance_search *lookup, enum pass pass)
     }
 }
 
-static bool has_libc(const struct image *image)
-{
-    struct symbol symbol;
-
-    return image_symbol(image, "__libc_start_main", &symbol);
-}
-
-/* Makes the passes over one module, until one finds something. */
-static void run_module(struct instance_search *lookup, const struct module *module)
-{
-    struct image image;
-
-    /* Usually glibc serves malloc, which is not jemalloc. */
-    if (!image_open(&image, lookup->memory, module->start) || has_libc(&image))
-        return;
-    for (enum pass pass = PASS_KNOWN; pass < PASS_COUNT && !lookup->out->count; pass++)
-        find_in_module(lookup, pass, module, &image);
-}
-
 static int compare_instances(const void *a, const void *b)
 {
     const struct instance *x = a, *y = b;
@@ -353,37 +369,6 @@ static unsigned rank_instance(const struct instance *instance, const struct modu
            (instance->prefix[0] ? 0u : 2u) + (instance->in_program ? 1u : 0u);
 }
 
-/* Sorts the instances, so that their numbers are the same in each run, and chooses the default. */
-static void instances_settle(struct instances *instances, const struct module *serving)
-{
-    if (!instances->count)
-        return;
-    qsort(instances->list, instances->count, sizeof *instances->list, compare_instances);
-    instances->chosen = 0;
-    for (size_t i = 0; i < instances->count; i++) {
-        struct instance *instance = &instances->list[i];
-        instance->module.path = instance->path;
-        if (rank_instance(instance, serving) >
-            rank_instance(&instances->list[instances->chosen], serving))
-            instances->chosen = i;
-    }
-}
-
-/* EFAULT: the mapping existed a moment ago, so an exec has replaced it. */
-static fault_code refuse_read(int err, const struct target *target, struct fault *fault)
-{
-    fault_code code = FAULT_DENIED;
-
-    if (err == ESRCH)
-        code = FAULT_GONE;
-    else if (err == EFAULT)
-        code = FAULT_EXECED;
-    fault_set(fault, code, err, "read memory", "%d", target->pid);
-    if (code == FAULT_DENIED)
-        fault_set_reason(fault, DENIED_MEMORY);
-    return code;
-}
-
 /* No module could be read as a 64-bit ELF file: no permission, or a 32-bit program. */
 static fault_code explain_unreadable(const struct modules *modules, const struct target *target,
                                      struct memory *memory, struct fault *fault)
@@ -393,8 +378,18 @@ static fault_code explain_unreadable(const struct modules *modules, const struct
     for (size_t i = 0; i < modules->count; i++) {
         if (modules->list[i].inode == 0)
             continue;
-        if (!memory_read(memory, modules->list[i].start, ident, sizeof ident))
-            return refuse_read(errno, target, fault);
+        if (!memory_read(memory, modules->list[i].start, ident, sizeof ident)) {
+            const int err = errno;
+            fault_code code = FAULT_DENIED;
+            if (err == ESRCH)
+                code = FAULT_GONE;
+            else if (err == EFAULT) /* it existed a moment ago: an exec has replaced it */
+                code = FAULT_EXECED;
+            fault_set(fault, code, err, "read memory", "%d", target->pid);
+            if (code == FAULT_DENIED)
+                fault_set_reason(fault, DENIED_MEMORY);
+            return code;
+        }
         if (memcmp(ident, ELFMAG, SELFMAG) == 0 && ident[EI_CLASS] == ELFCLASS32)
             return fault_set(fault, FAULT_FOREIGN_ABI, 0, "look for jemalloc", "%s",
                              modules->list[i].path);
@@ -420,34 +415,43 @@ static enum no_allocator_reason judge_malloc(const struct instance_search *looku
     return NO_ALLOCATOR_OTHER;
 }
 
-static fault_code refuse_absent(const struct instance_search *lookup, const struct module *serving,
-                                struct fault *fault)
-{
-    fault_set(fault, FAULT_NO_ALLOCATOR, 0, "look for jemalloc", "%zu modules%s", lookup->native,
-              clock_now() < lookup->until ? "" : " that could be searched in time");
-    fault_set_reason(fault, (int)judge_malloc(lookup, serving));
-    return FAULT_NO_ALLOCATOR;
-}
-
 static fault_code look_everywhere(struct instance_search *lookup, struct fault *fault)
 {
     const struct module *serving = scope_find(lookup->modules, lookup->memory, "malloc");
+    struct instances *out = lookup->out;
+    struct image image;
 
-    if (serving && !lookup->all)
-        run_module(lookup, serving);
+    /* Usually glibc serves malloc, which is not jemalloc. */
+    if (serving && !lookup->all && image_open(&image, lookup->memory, serving->start) &&
+        !has_libc(&image))
+        search_module(lookup, serving, &image);
     for (enum pass pass = PASS_KNOWN; pass < PASS_COUNT; pass++)
-        if (lookup->all || !lookup->out->count)
+        if (lookup->all || !out->count)
             run_pass(lookup, pass);
-    instances_settle(lookup->out, serving);
-    if (lookup->out->count)
+
+    /* Sorts them, so that their numbers are the same in each run, and chooses the default. */
+    if (out->count) {
+        qsort(out->list, out->count, sizeof *out->list, compare_instances);
+        out->chosen = 0;
+        for (size_t i = 0; i < out->count; i++) {
+            out->list[i].module.path = out->list[i].path;
+            if (rank_instance(&out->list[i], serving) >
+                rank_instance(&out->list[out->chosen], serving))
+                out->chosen = i;
+        }
         return FAULT_NONE;
+    }
+
     if (lookup->native == 0)
         return explain_unreadable(lookup->modules, lookup->target, lookup->memory, fault);
     if (lookup->why)
         return fault_set(fault, FAULT_UNSUPPORTED, 0, "look for jemalloc",
                          "%s contains a jemalloc without symbols, and %s", lookup->refused->path,
                          lookup->why);
-    return refuse_absent(lookup, serving, fault);
+    fault_set(fault, FAULT_NO_ALLOCATOR, 0, "look for jemalloc", "%zu modules%s", lookup->native,
+              clock_now() < lookup->until ? "" : " that could be searched in time");
+    fault_set_reason(fault, (int)judge_malloc(lookup, serving));
+    return FAULT_NO_ALLOCATOR;
 }
 
 fault_code instances_find(struct instances *instances, const struct modules *modules,
@@ -508,8 +512,7 @@ bool instance_in_module(struct instance *instance, const struct module *module,
 
     if (!image_open(&image, memory, module->start))
         return false;
-    for (enum pass pass = PASS_KNOWN; pass < PASS_COUNT && !instances.count; pass++)
-        find_in_module(&lookup, pass, module, &image);
+    search_module(&lookup, module, &image);
     bool found = instances.count > 0;
     if (found)
         instance_copy(instance, &instances.list[0]);

@@ -1,14 +1,59 @@
 /*
  * Finds jemalloc in a target: its mallctl, by name under any prefix, or by its
- * tables.
+ * tables. Compares its versions.
  */
 #pragma once
 
 #include "elf/modules.h"
-#include "jemalloc/stripped/globals.h"
-#include "jemalloc/version.h"
+
+/*
+ * Versions of jemalloc, parsed for comparisons.
+ *
+ * The string is "MAJOR.MINOR.BUGFIX-NREV-gGID" (jemalloc(3), "version"):
+ * "5.3.0-0-g54eaed1d8b56..."; NREV counts the commits since that release.
+ * Builds of a tree without tags have "0.0.0-0-g000000missing_version_...";
+ * --with-version=VERSION can be any text: redis has "5.3.0-0-g0".
+ */
+enum { VERSION_TEXT_MAX = 128 }; /* bytes of a version string that are kept, with its NUL */
+
+/* For tables and comparisons: VERSION_NUMBER(5, 2, 1) is 50201. */
+#define VERSION_NUMBER(major, minor, bugfix) ((major)*10000u + (minor)*100u + (bugfix))
+
+struct version {
+    unsigned number;  /* VERSION_NUMBER; 0: unknown, then every comparison is false */
+    unsigned commits; /* since that release, in a build between releases */
+};
+
+/* Parses a version string; number is 0 if it names no release ("0.0.0-...", no digits, NULL). */
+struct version version_parse(const char *text);
+
+/*
+ * True if it is a release from first to last, both included; last 0: no end. A
+ * build with commits after a release counts as that release. False if unknown.
+ */
+bool version_within(struct version version, unsigned first, unsigned last);
+
+/* True if it is that release, or a later one, with at least so many commits after it. */
+bool version_since(struct version version, unsigned number, unsigned commits);
 
 enum { PREFIX_MAX = 64, INSTANCES_MAX = 16 };
+
+/*
+ * Variables that the functions in the tables of mallctl lead to (stripped/stripped.h).
+ * Addresses; 0: not found, or not certain, or this build has no profiling.
+ */
+struct globals {
+    remote_addr opt_prof;
+    remote_addr prof_active; /* prof_active up to 5.2.1, prof_active_state since 5.3.0 */
+    remote_addr thread_init; /* prof_thread_active_init */
+    remote_addr lg_sample;   /* lg_prof_sample */
+    remote_addr prefix;      /* opt_prof_prefix */
+};
+
+static inline bool module_has_code(const struct module *module, remote_addr address)
+{
+    return address >= module->exec_start && address < module->exec_end;
+}
 
 enum found_by { FOUND_DYNSYM, FOUND_SYMTAB, FOUND_MINIDEBUG, FOUND_DEBUGFILE, FOUND_TABLES };
 

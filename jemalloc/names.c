@@ -1,6 +1,8 @@
 #include "jemalloc/names.h"
+#include "jemalloc/faults.h"
 #include "jemalloc/hooks.h"
 
+#include <errno.h>
 #include <fnmatch.h>
 #include <stdio.h>
 #include <string.h>
@@ -121,12 +123,6 @@ static void fill_indices(const char *pattern, const char *text, char out[CTL_NAM
     }
 }
 
-static unsigned least_of_three(unsigned a, unsigned b, unsigned c)
-{
-    unsigned ab = a < b ? a : b;
-    return ab < c ? ab : c;
-}
-
 /*
  * Returns the number of insertions, deletions and replacements of a character
  * that turn a into b, but at most limit.
@@ -144,20 +140,14 @@ static unsigned edit_distance(const char *a, const char *b, unsigned limit)
         unsigned corner = row[0];
         row[0] = (unsigned)i + 1;
         for (size_t j = 0; j < n; j++) {
-            unsigned above = row[j + 1];
-            row[j + 1] = least_of_three(corner + (a[i] != b[j]), above + 1, row[j] + 1);
+            unsigned above = row[j + 1], least = corner + (a[i] != b[j]);
+            if (above + 1 < least)
+                least = above + 1;
+            row[j + 1] = row[j] + 1 < least ? row[j] + 1 : least;
             corner = above;
         }
     }
     return row[n];
-}
-
-/* True for "lg_sample" and "prof.lg_sample". */
-static bool is_tail(const char *tail, const char *name)
-{
-    size_t n = strlen(tail), len = strlen(name);
-
-    return n > 0 && len > n && name[len - n - 1] == '.' && strcmp(name + len - n, tail) == 0;
 }
 
 bool names_suggest(const char *text, struct version version, char out[CTL_NAME_MAX])
@@ -170,10 +160,14 @@ bool names_suggest(const char *text, struct version version, char out[CTL_NAME_M
         return false;
     for (size_t i = 0; i < ctl_names_count; i++) {
         char name[CTL_NAME_MAX];
+        size_t n;
         if (!name_in_version(&ctl_names[i], version))
             continue;
         fill_indices(ctl_names[i].pattern, text, name);
-        unsigned distance = is_tail(text, name) ? 1 : edit_distance(text, name, best);
+        n = strlen(name);
+        /* "lg_sample" and "prof.lg_sample" */
+        bool is_tail = n > len && name[n - len - 1] == '.' && strcmp(name + n - len, text) == 0;
+        unsigned distance = is_tail ? 1 : edit_distance(text, name, best);
         if (distance >= best)
             continue;
         best = distance;
@@ -266,15 +260,6 @@ static bool class_is_safe(const char *text, const struct build *build)
     return true;
 }
 
-static enum name_refusal judge_direction(const struct ctl_name *name, unsigned use)
-{
-    if (name->access & use)
-        return NAME_ALLOWED;
-    if (use == NAME_WRITE)
-        return name->access & NAME_READ ? NAME_READ_ONLY : NAME_TAKES_NO_VALUE;
-    return NAME_WRITE_ONLY;
-}
-
 unsigned name_use(const struct ctl_name *name, bool has_value)
 {
     if (has_value)
@@ -282,24 +267,10 @@ unsigned name_use(const struct ctl_name *name, bool has_value)
     return name->access & NAME_ACT ? NAME_ACT : NAME_READ;
 }
 
-/* Whether it can profile is read first, and never concluded from a return code. */
-static enum name_refusal judge_prof(const struct ctl_name *name, unsigned use,
-                                    const struct build *build)
-{
-    if (name->traits & NAME_OF_PROF && use != NAME_READ && build->config_prof != FACT_YES)
-        return NAME_NEEDS_PROF_COMPILED;
-    if (name->traits & NAME_OF_PROF && use != NAME_READ && build->opt_prof != FACT_YES)
-        return NAME_NEEDS_PROF;
-    if (name->traits & NAME_OF_PROF_THREAD && build->opt_prof != FACT_YES &&
-        !(version_within(build->version, VERSION_NUMBER(5, 3, 0), 0) && !build->guessed))
-        return NAME_REFUSE_PROF_THREAD;
-    return NAME_ALLOWED;
-}
-
 enum name_refusal name_judge(const struct ctl_name *name, const char *text, unsigned use,
                              const struct build *build)
 {
-    enum name_refusal always = use == NAME_READ ? name->read : name->write, refusal;
+    enum name_refusal always = use == NAME_READ ? name->read : name->write;
 
     if (!name_in_version(name, build->version))
         return NAME_OTHER_VERSION;
@@ -307,10 +278,166 @@ enum name_refusal name_judge(const struct ctl_name *name, const char *text, unsi
         return always;
     if (name->traits & NAME_OF_STATS && build->config_stats != FACT_YES)
         return NAME_REFUSE_STATS;
-    refusal = judge_direction(name, use);
-    if (refusal == NAME_ALLOWED && !index_is_safe(name, text, build))
-        refusal = NAME_REFUSE_INDEX;
-    if (refusal == NAME_ALLOWED && !class_is_safe(text, build))
-        refusal = NAME_REFUSE_CLASS;
-    return refusal == NAME_ALLOWED ? judge_prof(name, use, build) : refusal;
+    if (!(name->access & use)) {
+        if (use != NAME_WRITE)
+            return NAME_WRITE_ONLY;
+        return name->access & NAME_READ ? NAME_READ_ONLY : NAME_TAKES_NO_VALUE;
+    }
+    if (!index_is_safe(name, text, build))
+        return NAME_REFUSE_INDEX;
+    if (!class_is_safe(text, build))
+        return NAME_REFUSE_CLASS;
+    /* Whether it can profile is read first, and never concluded from a return code. */
+    if (name->traits & NAME_OF_PROF && use != NAME_READ) {
+        if (build->config_prof != FACT_YES)
+            return NAME_NEEDS_PROF_COMPILED;
+        if (build->opt_prof != FACT_YES)
+            return NAME_NEEDS_PROF;
+    }
+    if (name->traits & NAME_OF_PROF_THREAD && build->opt_prof != FACT_YES &&
+        !(version_within(build->version, VERSION_NUMBER(5, 3, 0), 0) && !build->guessed))
+        return NAME_REFUSE_PROF_THREAD;
+    return NAME_ALLOWED;
+}
+
+/* ---- use ---- */
+
+enum { OPS_OF_ONE = 2, BATCH_TEXTS = 4096, BUFFERS_OF_ONE = 512 };
+
+/* Accesses whose calls go in one list. */
+struct batch {
+    struct injection *injection;
+    const struct instance *instance;
+    struct ctl_op ops[CTL_OPS_MAX];
+    size_t op_count;
+    struct access *first;
+    size_t count;
+    size_t texts_used; /* bytes of texts: the scratch area is small */
+};
+
+static bool is_readable(const struct access *access)
+{
+    return access->use == NAME_READ ||
+           (access->use == NAME_WRITE && access->entry->access & NAME_READ);
+}
+
+static struct ctl_op *add_op(struct batch *batch, const struct access *access)
+{
+    struct ctl_op *op = &batch->ops[batch->op_count++];
+
+    *op = (struct ctl_op){
+        .name = access->name,
+        .type = access->use == NAME_ACT ? CTL_VOID : access->type,
+        .write_only = !is_readable(access),
+        .into_buffer = access->entry->traits & NAME_INTO_BUFFER,
+    };
+    return op;
+}
+
+static fault_code run_batch(struct batch *batch, struct fault *fault)
+{
+    struct ctl_op *op = batch->ops + batch->op_count;
+    fault_code rc = FAULT_NONE;
+
+    if (batch->op_count)
+        rc = ctl_run(batch->injection, batch->instance, batch->ops, batch->op_count, NULL, fault);
+    /* Moves the texts from the operations to the accesses. */
+    for (struct access *access = batch->first + batch->count;
+         rc == FAULT_NONE && access-- > batch->first;) {
+        if (is_readable(access)) {
+            op--;
+            access->has_now = op->rc == 0;
+            access->now_value = op->value;
+            access->now_text = steal_ptr(&op->text);
+            access->rc = op->rc;
+            if (access->use == NAME_READ)
+                continue;
+        }
+        op--;
+        access->has_old = is_readable(access) && op->rc == 0;
+        access->old_value = op->value;
+        access->old_text = steal_ptr(&op->text);
+        access->rc = op->rc ? op->rc : access->rc;
+    }
+    ctl_free(batch->ops, batch->op_count);
+    batch->first += batch->count;
+    batch->count = batch->op_count = batch->texts_used = 0;
+    return rc;
+}
+
+/*
+ * Writes epoch if a name needs it, and the list itself does not. If it is refused, reading the
+ * values fails too, so its result is not needed.
+ */
+static fault_code refresh_epoch(struct injection *injection, const struct instance *instance,
+                                const struct access *list, size_t count, struct fault *fault)
+{
+    struct ctl_op op = {.name = "epoch", .type = CTL_UINT64, .writes = true, .new_value = 1};
+    bool wanted = false;
+    fault_code rc;
+
+    for (size_t i = 0; i < count; i++) {
+        if (strcmp(list[i].name, "epoch") == 0)
+            return FAULT_NONE;
+        wanted |= list[i].entry->traits & NAME_OF_EPOCH;
+    }
+    if (!wanted)
+        return FAULT_NONE;
+    rc = ctl_run(injection, instance, &op, 1, NULL, fault);
+    if (rc == FAULT_NONE && op.rc != 0)
+        rc = fault_set(fault, FAULT_CTL_REFUSED, op.rc, "mallctl", "epoch");
+    return rc;
+}
+
+fault_code access_run(struct injection *injection, const struct instance *instance,
+                      struct access *list, size_t count, struct fault *fault)
+{
+    struct batch batch = {.injection = injection, .instance = instance, .first = list};
+    fault_code rc = refresh_epoch(injection, instance, list, count, fault);
+
+    for (size_t i = 0; i < count && rc == FAULT_NONE; i++) {
+        const struct access *access = &list[i];
+        const bool has_text = access->use == NAME_WRITE && access->type == CTL_STRING;
+        const size_t len = has_text ? strlen(access->text) + 1 : 0;
+        /* Bytes in the scratch area, in addition to those of every operation. */
+        const size_t size = len + (access->entry->traits & NAME_INTO_BUFFER ? BUFFERS_OF_ONE : 0);
+        struct ctl_op *op;
+
+        if (batch.op_count + OPS_OF_ONE > CTL_OPS_MAX || batch.texts_used + size > BATCH_TEXTS)
+            rc = run_batch(&batch, fault);
+        if (rc != FAULT_NONE)
+            break;
+        batch.count++;
+        batch.texts_used += size;
+        op = add_op(&batch, access);
+        if (access->use != NAME_WRITE)
+            continue;
+        op->writes = true;
+        op->new_value = access->value;
+        if (len)
+            op->new_text = injection_put(injection, access->text, len);
+        if (is_readable(access))
+            add_op(&batch, access);
+        if (len && !op->new_text)
+            return fault_set(fault, FAULT_INTERNAL, E2BIG, "mallctl", "%s", access->name);
+    }
+    return rc == FAULT_NONE ? run_batch(&batch, fault) : rc;
+}
+
+bool access_kept(const struct access *access)
+{
+    if (access->use != NAME_WRITE || !access->has_now || access->entry->traits & NAME_ADJUSTS)
+        return true;
+    if (access->type != CTL_STRING)
+        return access->now_value == access->value;
+    return access->now_text && strcmp(access->now_text, access->text) == 0;
+}
+
+void access_free(struct access *list, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        free(list[i].old_text);
+        free(list[i].now_text);
+        list[i].old_text = list[i].now_text = NULL;
+    }
 }

@@ -25,16 +25,6 @@ static void copy_text(char *out, size_t size, const struct ctl_op *op)
     snprintf(out, size, "%s", op->text ? op->text : "");
 }
 
-static void state_fill(struct prof_state *state, const struct ctl_op *ops)
-{
-    copy_text(state->prefix, sizeof state->prefix, &ops[OP_PREFIX]);
-    copy_text(state->built_in, sizeof state->built_in, &ops[OP_BUILT_IN]);
-    state->prof_active = fact_of(ctl_is_true(&ops[OP_ACTIVE]));
-    state->thread_active_init = fact_of(ctl_is_true(&ops[OP_THREAD_INIT]));
-    state->lg_sample = ops[OP_LG_SAMPLE].rc == 0 ? ops[OP_LG_SAMPLE].value : 0;
-    state->lg_sample_known = state->prefix_known = true;
-}
-
 fault_code prof_read(struct injection *injection, const struct instance *instance,
                      struct prof_state *state, struct fault *fault)
 {
@@ -46,8 +36,14 @@ fault_code prof_read(struct injection *injection, const struct instance *instanc
     rc = ctl_run(injection, instance, ops, OP_COUNT, NULL, fault);
     if (rc == FAULT_NONE)
         rc = build_take(&state->build, ops, OP_COUNT, fault);
-    if (rc == FAULT_NONE)
-        state_fill(state, ops);
+    if (rc == FAULT_NONE) {
+        copy_text(state->prefix, sizeof state->prefix, &ops[OP_PREFIX]);
+        copy_text(state->built_in, sizeof state->built_in, &ops[OP_BUILT_IN]);
+        state->prof_active = fact_of(ctl_is_true(&ops[OP_ACTIVE]));
+        state->thread_active_init = fact_of(ctl_is_true(&ops[OP_THREAD_INIT]));
+        state->lg_sample = ops[OP_LG_SAMPLE].rc == 0 ? ops[OP_LG_SAMPLE].value : 0;
+        state->lg_sample_known = state->prefix_known = true;
+    }
     ctl_free(ops, OP_COUNT);
     return rc;
 }

@@ -9,6 +9,7 @@
 #pragma once
 
 #include "jemalloc/build.h"
+#include "jemalloc/hooks.h"
 
 /* Read by calls (prof_read), or from memory (facts_read). */
 struct prof_state {

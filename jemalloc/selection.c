@@ -7,16 +7,6 @@
 #include <errno.h>
 #include <string.h>
 
-static struct selected *add_selected(struct selection *selection)
-{
-    if (!LIST_GROW(selection->list, selection->capacity, selection->count))
-        return NULL;
-    struct selected *selected = &selection->list[selection->count++];
-    memset(selected, 0, sizeof *selected);
-    selected->pin.pidfd = -1;
-    return selected;
-}
-
 void selection_free(struct selection *selection)
 {
     for (size_t i = 0; i < selection->count; i++)
@@ -30,10 +20,12 @@ void selection_free(struct selection *selection)
 static fault_code keep_target(struct selection *selection, struct target *target,
                               const struct examined_process *found, struct fault *fault)
 {
-    struct selected *selected = add_selected(selection);
+    struct selected *selected;
 
-    if (!selected)
+    if (!LIST_GROW(selection->list, selection->capacity, selection->count))
         return fault_set(fault, FAULT_INTERNAL, ENOMEM, "list processes", "%d", (int)target->pid);
+    selected = &selection->list[selection->count++];
+    memset(selected, 0, sizeof *selected);
     if (found) {
         selected->entry = found->entry;
         selected->container = found->container;

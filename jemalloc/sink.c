@@ -26,26 +26,21 @@ size_t sink_affordable(const struct procfs *proc, size_t most)
     return available / 2 < SINK_LEAST ? SINK_LEAST : (size_t)(available / 2);
 }
 
-/* The target waits while its pages are touched first: they are fewer, larger ones. */
-static bool sink_grow(struct sink *sink, size_t wanted)
-{
-    return LARGE_LIST_RESERVE(sink->bytes, sink->mapped, wanted > SINK_FIRST ? wanted : SINK_FIRST);
-}
-
-static void sink_drain(struct sink *sink)
-{
-    sink->drain(sink->drain_ctx, sink->bytes, sink->len);
-    sink->drained += sink->len;
-    sink->len = 0;
-}
-
 unsigned char *sink_reserve(struct sink *sink, size_t len)
 {
-    if (sink->drain && sink->len >= SINK_DRAIN)
-        sink_drain(sink);
+    size_t wanted;
+
+    if (sink->drain && sink->len >= SINK_DRAIN) {
+        sink->drain(sink->drain_ctx, sink->bytes, sink->len);
+        sink->drained += sink->len;
+        sink->len = 0;
+    }
     if (len > sink->limit - sink->len)
         return NULL;
-    if ((!sink->mapped || sink->len + len > sink->mapped) && !sink_grow(sink, sink->len + len))
+    /* The target waits while its pages are touched first: they are fewer, larger ones. */
+    wanted = sink->len + len > SINK_FIRST ? sink->len + len : SINK_FIRST;
+    if ((!sink->mapped || sink->len + len > sink->mapped) &&
+        !LARGE_LIST_RESERVE(sink->bytes, sink->mapped, wanted))
         return NULL;
     return sink->bytes + sink->len;
 }

@@ -1,11 +1,11 @@
 #include "jemalloc/stats.h"
-#include "jemalloc/callback.h"
+#include "jemalloc/conf.h"
 #include "jemalloc/faults.h"
-#include "jemalloc/variable.h"
-#include "jemalloc/version.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 /* ---- the gauges ---- */
 
@@ -78,6 +78,52 @@ fault_code stats_read(struct injection *injection, const struct instance *instan
 
 /* ---- the report ---- */
 
+/*
+ * Takes the text that malloc_stats_print hands to a callback of the type
+ * void (*)(void *context, const char *text). The target writes nothing.
+ */
+struct callback {
+    struct injection *injection;
+    struct sink *sink;
+    bool gathers; /* through our callback; else at its writes to file descriptor 2 */
+    struct gather gather;
+    bool overflow;
+    int err;
+};
+
+static enum intercept_verdict callback_enter(void *ctx, uint64_t nr, const uint64_t args[6],
+                                             int64_t *result)
+{
+    struct callback *callback = ctx;
+    const uint64_t count = args[2]; /* a hostile target may give any */
+    bool ours = callback->gathers ? gather_is_write(&callback->gather, nr, args)
+                                  : arch_is_write(nr) && args[0] == STDERR_FILENO;
+    unsigned char *space;
+
+    if (!ours)
+        return INTERCEPT_PASS;
+    /* Since 5.3.1 jemalloc repeats a short write, forever if nothing is written. */
+    *result = (int64_t)count;
+    space = sink_reserve(callback->sink, count);
+    if (!space) {
+        callback->overflow = true;
+    } else if (!memory_read(callback->injection->env.memory, args[1], space, count)) {
+        callback->err = errno;
+        *result = -EFAULT;
+    } else {
+        callback->sink->len += count;
+    }
+    return INTERCEPT_STAND_IN;
+}
+
+static void callback_leave(void *ctx, uint64_t nr, const uint64_t args[6], int64_t result)
+{
+    (void)ctx;
+    (void)nr;
+    (void)args;
+    (void)result;
+}
+
 /* Checks whether the report can be taken at file descriptor 2: in pieces of 64 KiB since 5.3.0. */
 static fault_code check_direct(struct injection *injection, const struct instance *instance,
                                const struct stats_request *request, struct fault *fault)
@@ -101,7 +147,9 @@ static fault_code check_direct(struct injection *injection, const struct instanc
 fault_code stats_print(struct injection *injection, const struct instance *instance,
                        const struct stats_request *request, struct fault *fault)
 {
-    struct callback callback;
+    struct callback callback = {.injection = injection, .sink = request->sink};
+    const struct intercept intercept = {
+        .enter = callback_enter, .leave = callback_leave, .ctx = &callback};
     struct arch_call calls[2] = {{.function = instance->stats_print}};
     fault_code rc = hooks_check(injection, instance, 0, request->consent, NULL, fault);
 
@@ -110,7 +158,12 @@ fault_code stats_print(struct injection *injection, const struct instance *insta
                        instance->module.path);
     if (rc != FAULT_NONE)
         return rc;
-    callback_begin(&callback, injection, request->sink);
+    /*
+     * Without executable memory there is no callback: both arguments are null pointers, and
+     * jemalloc writes to file descriptor 2, unless the program has set malloc_message (5.3.0
+     * malloc_io.c, malloc_write).
+     */
+    callback.gathers = injection_gather(injection, &callback.gather);
     if (!callback.gathers)
         rc = check_direct(injection, instance, request, fault);
     if (rc != FAULT_NONE)
@@ -119,9 +172,11 @@ fault_code stats_print(struct injection *injection, const struct instance *insta
     calls[0].args[1] = callback.gather.context;
     calls[0].args[2] = injection_put(injection, request->options, strlen(request->options) + 1);
     calls[1] = callback.gather.flush;
-    rc = injection_call(injection, calls, callback.gathers ? 2 : 1, &callback.intercept, fault);
-    if (rc == FAULT_NONE)
-        rc = callback_end(&callback, "malloc_stats_print", fault);
+    rc = injection_call(injection, calls, callback.gathers ? 2 : 1, &intercept, fault);
+    if (rc == FAULT_NONE && callback.overflow)
+        rc = sink_refuse(callback.sink, "malloc_stats_print", fault);
+    else if (rc == FAULT_NONE && callback.err)
+        rc = fault_set(fault, FAULT_INTERNAL, callback.err, "malloc_stats_print", "its report");
     if (rc == FAULT_NONE && request->sink->len == 0)
         rc = fault_set(fault, FAULT_INTERNAL, 0, "malloc_stats_print", "it wrote no report");
     return rc;

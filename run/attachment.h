@@ -3,7 +3,7 @@
 
 #include "elf/modulefile.h"
 #include "jemalloc/instance.h"
-#include "jemalloc/prof_byte.h"
+#include "jemalloc/activate.h"
 #include "jemalloc/reader/reader.h"
 #include "jemalloc/tsd/place.h"
 #include "run/caller.h"

@@ -4,7 +4,7 @@
 #include "cli/output/attachment_json.h"
 #include "cli/value.h"
 #include "cli/verbs/verbs.h"
-#include "jemalloc/access.h"
+#include "jemalloc/names.h"
 
 #include <errno.h>
 #include <stdio.h>

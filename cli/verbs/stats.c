@@ -10,7 +10,7 @@
 #include "cli/verbs/core.h"
 #include "cli/verbs/threads.h"
 #include "cli/verbs/verbs.h"
-#include "jemalloc/variable.h"
+#include "jemalloc/conf.h"
 #include "run/account.h"
 
 #include <stdio.h>

@@ -11,8 +11,8 @@
  */
 #pragma once
 
+#include "jemalloc/instance.h"
 #include "jemalloc/reader/reader.h"
-#include "jemalloc/version.h"
 
 /* Pages in use, or free ones that jemalloc keeps: as extent_state_t (extent_types.h, edata.h). */
 enum extent_state {

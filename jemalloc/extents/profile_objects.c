@@ -1,6 +1,6 @@
 #include "jemalloc/extents/profile_objects.h"
 #include "jemalloc/reader/roots.h"
-#include "jemalloc/reader/table.h"
+#include "jemalloc/reader/stacks.h"
 #include "jemalloc/reader/threads.h"
 
 #include <string.h>

@@ -7,7 +7,7 @@
 
 #include "jemalloc/extents/classes.h"
 #include "jemalloc/extents/extents.h"
-#include "jemalloc/version.h"
+#include "jemalloc/instance.h"
 
 enum { RECORD_BYTES = 128 };
 

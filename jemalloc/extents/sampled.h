@@ -7,7 +7,7 @@
 
 #include "jemalloc/extents/classes.h"
 #include "jemalloc/extents/extents.h"
-#include "jemalloc/version.h"
+#include "jemalloc/instance.h"
 
 struct sampled_layout {
     unsigned first, commits; /* the first with it: VERSION_NUMBER of a release, commits after it */

@@ -31,14 +31,6 @@ static int compare_items(const void *a, const void *b)
     return (x->addr > y->addr) - (x->addr < y->addr);
 }
 
-static bool items_sorted(const struct batch_item *items, size_t count)
-{
-    for (size_t i = 1; i < count; i++)
-        if (items[i].addr < items[i - 1].addr)
-            return false;
-    return true;
-}
-
 /* Returns how many items from the first on can be read as one piece. */
 static size_t join_items(const struct batch_item *items, size_t count, size_t *len)
 {
@@ -57,34 +49,31 @@ static size_t join_items(const struct batch_item *items, size_t count, size_t *l
     return n;
 }
 
-/* Copies the items out of their piece, or reads each by itself if the piece has a hole. */
-static size_t read_joined(struct batch *batch, const struct batch_item *items, size_t count,
-                          size_t len)
-{
-    const bool whole = count > 1 && memory_read(batch->memory, items[0].addr, batch->scratch, len);
-    size_t failed = 0;
-
-    for (size_t i = 0; i < count; i++) {
-        const struct batch_item *item = &items[i];
-        if (whole) {
-            memcpy(item->into, batch->scratch + (item->addr - items[0].addr), item->len);
-        } else if (!memory_read(batch->memory, item->addr, item->into, item->len)) {
-            memset(item->into, 0, item->len);
-            failed++;
-        }
-    }
-    return failed;
-}
-
 size_t batch_read(struct batch *batch, struct batch_item *items, size_t count)
 {
+    bool sorted = true;
     size_t failed = 0, len;
 
-    if (!items_sorted(items, count))
+    for (size_t i = 1; i < count && sorted; i++)
+        sorted = items[i].addr >= items[i - 1].addr;
+    if (!sorted)
         qsort(items, count, sizeof *items, compare_items);
+
+    /* Copies the items out of their piece, or reads each by itself if the piece has a hole. */
     for (size_t at = 0, n; at < count; at += n) {
+        const remote_addr start = items[at].addr;
+        bool whole;
+
         n = join_items(items + at, count - at, &len);
-        failed += read_joined(batch, items + at, n, len);
+        whole = n > 1 && memory_read(batch->memory, start, batch->scratch, len);
+        for (struct batch_item *item = items + at; item < items + at + n; item++) {
+            if (whole) {
+                memcpy(item->into, batch->scratch + (item->addr - start), item->len);
+            } else if (!memory_read(batch->memory, item->addr, item->into, item->len)) {
+                memset(item->into, 0, item->len);
+                failed++;
+            }
+        }
     }
     return failed;
 }

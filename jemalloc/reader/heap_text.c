@@ -6,8 +6,49 @@
 #include <string.h>
 
 enum { SHIFT = 3, COUNTS_LINE_MAX = 128, WORD_TEXT_MAX = 19, TITLE_MAX = 64 };
-
 enum { KEYED_MIN = 64, KEYED_DEPTH = 16 };
+enum { WITNESSES_MIN = 3, LG_MAX = 63 };
+
+bool heap_find_period(const struct model *model, unsigned *lg_sample)
+{
+    size_t votes[LG_MAX + 1] = {0}, all = 0;
+
+    /*
+     * For objects of one size s and a period of R bytes, an object counts 1 / (1 -
+     * exp(-s / R)). Objects that are much larger than R count 1, and prove nothing.
+     */
+    for (size_t i = 0; i < model->tctx_count; i++) {
+        const struct counts *counts = &model->tctxs[i].counts;
+        double objects = (double)counts->at[COUNT_OBJECTS];
+        double unbiased = (double)counts->at[COUNT_OBJECTS_UNBIASED] / (1 << SHIFT);
+        double size = (double)counts->at[COUNT_BYTES_UNBIASED] / unbiased;
+        double share = objects / unbiased, lg;
+        if (!(objects > 0) || !(size > 0) || !(share > 0 && share < 0.9))
+            continue;
+        lg = log2(-size / log1p(-share));
+        if (!(lg > -0.4 && lg < LG_MAX))
+            continue;
+        votes[lrint(lg)]++;
+        all++;
+    }
+    for (*lg_sample = 0; *lg_sample <= LG_MAX; ++*lg_sample)
+        if (votes[*lg_sample] >= WITNESSES_MIN && votes[*lg_sample] >= all - all / 8)
+            return true;
+    return false;
+}
+
+bool heap_is_unbiased(const struct model *model)
+{
+    bool some = false;
+
+    for (size_t i = 0; i < model->tctx_count; i++) {
+        const struct counts *counts = &model->tctxs[i].counts;
+        if (counts->at[COUNT_OBJECTS_UNBIASED] || counts->at[COUNT_ALL_OBJECTS_UNBIASED])
+            return true;
+        some |= counts->at[COUNT_OBJECTS] || counts->at[COUNT_ALL_OBJECTS];
+    }
+    return !some;
+}
 
 static uint64_t to_whole(double value)
 {
@@ -73,31 +114,22 @@ static void put_decimal(struct text_writer *writer, uint64_t value)
     writer->at += digits + sizeof digits - first;
 }
 
-static void set_word_text(struct word_text *text, uint64_t value)
-{
-    char *at = text->text + 3;
-    unsigned digits = 1;
-
-    memcpy(text->text, " 0x", 3);
-    while (digits < 16 && value >> 4 * digits)
-        digits++;
-    for (unsigned i = digits; i-- > 0; value >>= 4)
-        at[i] = "0123456789abcdef"[value & 15];
-    text->len = (unsigned char)(3 + digits);
-}
-
-/* Copies all bytes, in one instruction or two: those behind the text are written over. */
-static void put_word(struct text_writer *writer, const struct word_text *text)
-{
-    memcpy(writer->at, text->text, sizeof text->text);
-    writer->at += text->len;
-}
-
 static bool make_word_texts(struct text_writer *writer, const struct dictionary *dictionary)
 {
     writer->words = calloc(dictionary->count + 1, sizeof *writer->words);
-    for (size_t i = 0; writer->words && i < dictionary->count; i++)
-        set_word_text(&writer->words[i], dictionary->words[i]);
+    for (size_t i = 0; writer->words && i < dictionary->count; i++) {
+        struct word_text *text = &writer->words[i];
+        uint64_t value = dictionary->words[i];
+        char *at = text->text + 3;
+        unsigned digits = 1;
+
+        memcpy(text->text, " 0x", 3);
+        while (digits < 16 && value >> 4 * digits)
+            digits++;
+        for (unsigned k = digits; k-- > 0; value >>= 4)
+            at[k] = "0123456789abcdef"[value & 15];
+        text->len = (unsigned char)(3 + digits);
+    }
     return writer->words != NULL;
 }
 
@@ -135,7 +167,8 @@ static void put_all(struct text_writer *writer, const struct counts *counts)
     put_text(writer, "\n");
 }
 
-static bool write_head(struct text_writer *writer, const struct model *model)
+/* The title, the sum of all threads, and each thread. */
+static bool write_threads(struct text_writer *writer, const struct model *model)
 {
     struct counts sum = {0};
 
@@ -148,11 +181,7 @@ static bool write_head(struct text_writer *writer, const struct model *model)
     put_text(writer, "\n");
     put_all(writer, &sum);
     commit_text(writer);
-    return true;
-}
 
-static bool write_threads(struct text_writer *writer, const struct model *model)
-{
     for (size_t i = 0; i < model->tdata_count; i++) {
         const struct tdata *tdata = &model->tdatas[i];
         const char *name = model->names + tdata->name;
@@ -169,25 +198,6 @@ static bool write_threads(struct text_writer *writer, const struct model *model)
     return true;
 }
 
-static bool write_stack(struct text_writer *writer, const struct model *model,
-                        const struct gctx *gctx, const struct counts *sum)
-{
-    if (!reserve_text(writer, gctx->words * WORD_TEXT_MAX + (gctx->tctxs + 2) * COUNTS_LINE_MAX))
-        return false;
-    put_text(writer, "@");
-    for (size_t i = 0; i < gctx->words; i++)
-        put_word(writer, &writer->words[model->codes[gctx->first_word + i]]);
-    put_text(writer, "\n");
-    put_all(writer, sum);
-    for (size_t i = 0; i < gctx->tctxs; i++) {
-        const struct tctx *tctx = &model->tctxs[gctx->first_tctx + i];
-        put_thread(writer, tctx->thr_uid, &tctx->counts);
-        put_text(writer, "\n");
-    }
-    commit_text(writer);
-    return true;
-}
-
 /* The place of a stack in the profile: the first word for sort_pairs, the second its index. */
 struct place {
     uint64_t key, index;
@@ -200,30 +210,35 @@ static bool write_stacks(struct text_writer *writer, const struct model *model,
     for (size_t i = 0; i < model->gctx_count; i++) {
         const struct gctx *gctx = &model->gctxs[places[i].index];
         struct counts sum = {0};
+
         for (size_t k = 0; k < gctx->tctxs; k++)
             counts_add(&sum, &model->tctxs[gctx->first_tctx + k].counts);
         if (!sum.at[COUNT_OBJECTS] && !sum.at[COUNT_ALL_OBJECTS])
             continue; /* "no useful data", prof_dump_gctx */
-        if (!write_stack(writer, model, gctx, &sum))
+        if (!reserve_text(writer,
+                          gctx->words * WORD_TEXT_MAX + (gctx->tctxs + 2) * COUNTS_LINE_MAX))
             return false;
+        put_text(writer, "@");
+        for (size_t k = 0; k < gctx->words; k++) {
+            const struct word_text *word = &writer->words[model->codes[gctx->first_word + k]];
+            /* All bytes, in one instruction or two: those behind the text are written over. */
+            memcpy(writer->at, word->text, sizeof word->text);
+            writer->at += word->len;
+        }
+        put_text(writer, "\n");
+        put_all(writer, &sum);
+        for (size_t k = 0; k < gctx->tctxs; k++) {
+            const struct tctx *tctx = &model->tctxs[gctx->first_tctx + k];
+            put_thread(writer, tctx->thr_uid, &tctx->counts);
+            put_text(writer, "\n");
+        }
+        commit_text(writer);
         ++*stacks;
     }
     return true;
 }
 
 /* ---- the order: as prof_gctx_comp, by the bytes of the program counters, then by their number */
-
-/* As many codes from the first on as a word has space for, each plus one: 0 is behind the stack. */
-static uint64_t make_key(const struct model *model, const struct gctx *gctx, size_t first,
-                         unsigned bits)
-{
-    const uint32_t *codes = model->codes + gctx->first_word;
-    uint64_t key = 0;
-
-    for (size_t i = first; i < first + 64 / bits; i++)
-        key = key << bits | (i < gctx->words ? codes[i] + (uint64_t)1 : 0);
-    return key;
-}
 
 static int compare_places(const void *a, const void *b, void *ctx)
 {
@@ -248,20 +263,28 @@ struct sorting {
 static void sort_places(const struct sorting *sorting, struct place *places, size_t count,
                         size_t first, unsigned depth)
 {
+    const unsigned bits = sorting->bits;
     struct model *model = sorting->model;
 
     if (count < KEYED_MIN || depth == KEYED_DEPTH) {
         qsort_r(places, count, sizeof *places, compare_places, model);
         return;
     }
-    for (size_t i = 0; i < count; i++)
-        places[i].key = make_key(model, &model->gctxs[places[i].index], first, sorting->bits);
+    /* As many codes as a word has space for, each plus one: 0 is behind the stack. */
+    for (size_t i = 0; i < count; i++) {
+        const struct gctx *gctx = &model->gctxs[places[i].index];
+        const uint32_t *codes = model->codes + gctx->first_word;
+        uint64_t key = 0;
+        for (size_t k = first; k < first + 64 / bits; k++)
+            key = key << bits | (k < gctx->words ? codes[k] + (uint64_t)1 : 0);
+        places[i].key = key;
+    }
     sort_pairs(&places->key, &sorting->scratch->key, count);
     for (size_t i = 0, end; i < count; i = end) {
         for (end = i + 1; end < count && places[end].key == places[i].key;)
             end++;
         if (end - i > 1)
-            sort_places(sorting, places + i, end - i, first + 64 / sorting->bits, depth + 1);
+            sort_places(sorting, places + i, end - i, first + 64 / bits, depth + 1);
     }
 }
 
@@ -272,7 +295,7 @@ static struct place *order_stacks(struct model *model)
     struct place *places = reallocarray(NULL, 2 * model->gctx_count + 1, sizeof *places);
     unsigned bits = 1;
 
-    if (!places || !dictionary_order(&model->dictionary, model->codes, model->code_count)) {
+    if (!places || !model_order_words(model)) {
         free(places);
         return NULL;
     }
@@ -291,8 +314,8 @@ bool heap_text_write(const struct heap_text *text, struct model *model, struct s
     struct text_writer writer = {.text = text, .sink = sink};
     struct place *places = order_stacks(model);
     bool done = places && make_word_texts(&writer, &model->dictionary) &&
-                write_head(&writer, model) && write_threads(&writer, model) &&
-                write_stacks(&writer, model, places, stacks) && reserve_text(&writer, TITLE_MAX);
+                write_threads(&writer, model) && write_stacks(&writer, model, places, stacks) &&
+                reserve_text(&writer, TITLE_MAX);
 
     free(writer.words);
     free(places);

@@ -5,7 +5,6 @@
 #include "jemalloc/sink.h"
 
 struct heap_text {
-    const struct model *model;
     unsigned lg_sample;
     bool is_unbiased; /* opt.prof_unbias: print unbiased counts, so scaled that jeprof shows them */
 };
@@ -17,6 +16,15 @@ struct heap_text {
  */
 bool heap_text_write(const struct heap_text *text, struct model *model, struct sink *sink,
                      size_t *stacks);
+
+/*
+ * Unbiased counts depend on the size of the objects and on the sampling period (prof_data.c,
+ * prof_unbias_map_init), so they prove it. False: there are too few, or they do not
+ * agree. *lg_sample: a sample every 2^n bytes on average.
+ */
+bool heap_find_period(const struct model *model, unsigned *lg_sample);
+/* True if the counts are unbiased ones (opt.prof_unbias), or there are none. */
+bool heap_is_unbiased(const struct model *model);
 
 /* The counts that prof.dump prints for unbiased ones (prof_data.c, prof_do_unbias). */
 void heap_text_unbias(uint64_t shifted_objects, uint64_t bytes, unsigned lg_sample,

@@ -116,8 +116,7 @@ const struct reader_layout *reader_layout_of(struct version version)
 {
     for (size_t i = 0; i < reader_layout_count && version.number; i++) {
         const struct reader_layout *layout = &reader_layouts[i];
-        if (version.number > layout->first ||
-            (version.number == layout->first && version.commits >= layout->commits))
+        if (version_since(version, layout->first, layout->commits))
             return layout;
     }
     return NULL;

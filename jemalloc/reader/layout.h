@@ -10,7 +10,7 @@
  */
 #pragma once
 
-#include "jemalloc/version.h"
+#include "jemalloc/instance.h"
 
 #include <stddef.h>
 #include <stdint.h>

@@ -1,11 +1,24 @@
 /* A profile as it was read: threads, stacks, and each thread's counts for a stack. */
 #pragma once
 
+#include "base/table.h"
 #include "base/util.h"
-#include "jemalloc/reader/dictionary.h"
 
 #include <stdbool.h>
 #include <stddef.h>
+
+/*
+ * Numbers program counters: the stacks of a profile have few different ones, and
+ * as numbers they take half of the memory and are ordered faster.
+ */
+struct dictionary {
+    uint64_t *words; /* by number */
+    size_t count, capacity;
+    struct table table;
+    struct dictionary_recent *recent; /* those numbered last, by a hash */
+};
+
+enum { DICTIONARY_WORD_BYTES = 64 }; /* of memory for each word, at most */
 
 /* The counts of prof_cnt_t. Unbiased objects are shifted left by 3 (prof_data.c). */
 enum {
@@ -86,8 +99,11 @@ bool model_reserve_tctxs(struct model *model, size_t count);
 size_t model_add_name(struct model *model, const char *name, size_t len);
 /* Appends one gctx of those read at once to a profile. False: out of memory. */
 bool model_take_gctx(struct model *model, const struct model *from, const struct gctx *gctx);
-/* True if both show the same stack with the same counts. */
-bool model_same_gctx(const struct model *a, const struct gctx *x, const struct model *b,
-                     const struct gctx *y);
+/*
+ * Numbers the words in the order that memcmp(3) gives them, and changes the model's
+ * codes accordingly. Must be the last that is done with the dictionary: only
+ * words is valid afterwards. False: out of memory.
+ */
+bool model_order_words(struct model *model);
 
 void counts_add(struct counts *sum, const struct counts *counts);

@@ -76,56 +76,46 @@ static void read_gctx_heads(struct nodes *nodes, const remote_addr *addrs, size_
     batch_read(nodes->batch, heads->items, again);
 }
 
-/*
- * bt.vec points to the words behind the gctx itself (prof_gctx_create). There are none if the
- * unwinder has found no frame.
- */
-static bool head_closes(const struct reader_layout *layout, const unsigned char *head,
-                        remote_addr addr, uint32_t *words)
-{
-    *words = half_at(head, layout->gctx_bt + 8u);
-    return reader_word(head, layout->gctx_bt) == addr + layout->gctx_vec &&
-           *words <= NODE_WORDS_MAX;
-}
-
-static bool take_heads(struct nodes *nodes, const remote_addr *addrs, size_t count,
-                       struct model *model)
+bool nodes_read_words(struct nodes *nodes, const remote_addr *addrs, size_t count,
+                      struct model *model)
 {
     const struct reader_layout *layout = nodes->layout;
+    struct node_heads *heads = nodes->heads;
+    size_t n = 0;
 
+    read_gctx_heads(nodes, addrs, count);
+    /*
+     * bt.vec points to the words behind the gctx itself (prof_gctx_create). There are none
+     * if the unwinder has found no frame.
+     */
     for (size_t i = 0; i < count; i++) {
-        const unsigned char *head = nodes->heads->at[i].bytes;
+        const unsigned char *head = heads->at[i].bytes;
+        const uint32_t words = half_at(head, layout->gctx_bt + 8u);
         struct gctx gctx = {.address = addrs[i], .first_word = model->word_count};
-        gctx.is_proven = head_closes(layout, head, addrs[i], &gctx.words) &&
-                         gctx.words <= WORDS_MAX - model->word_count;
-        if (!gctx.is_proven)
-            gctx.words = 0;
+
+        gctx.is_proven = reader_word(head, layout->gctx_bt) == addrs[i] + layout->gctx_vec &&
+                         words <= NODE_WORDS_MAX && words <= WORDS_MAX - model->word_count;
+        gctx.words = gctx.is_proven ? words : 0;
         if (!model_reserve_words(model, gctx.words) || !model_reserve_gctxs(model, 1))
             return false;
-        if (gctx.words && gctx.words <= nodes->heads->at[i].words)
+        if (gctx.words && gctx.words <= heads->at[i].words)
             memcpy(model->words + gctx.first_word, head + layout->gctx_vec, gctx.words * 8);
         model->word_count += gctx.words;
         model->gctxs[model->gctx_count++] = gctx;
     }
-    return true;
-}
 
-/* Those that are not with their head. No program counter is 0; what could not be read is. */
-static void read_long(struct nodes *nodes, struct model *model)
-{
-    struct batch_item *items = nodes->heads->items;
-    size_t count = 0;
-
+    /* Those that are not with their head. No program counter is 0; what could not be read is. */
     for (size_t i = 0; i < model->gctx_count; i++) {
         const struct gctx *gctx = &model->gctxs[i];
-        if (gctx->words > nodes->heads->at[i].words)
-            items[count++] = (struct batch_item){gctx->address + nodes->layout->gctx_vec,
-                                                 gctx->words * 8, model->words + gctx->first_word};
+        if (gctx->words > heads->at[i].words)
+            heads->items[n++] = (struct batch_item){
+                gctx->address + layout->gctx_vec, gctx->words * 8, model->words + gctx->first_word};
     }
-    batch_read(nodes->batch, items, count);
+    batch_read(nodes->batch, heads->items, n);
     for (size_t i = 0; i < model->gctx_count; i++)
         if (model->gctxs[i].words && !model->words[model->gctxs[i].first_word])
             model->gctxs[i].is_proven = false;
+    return true;
 }
 
 /* ---- the trees of tctx, level by level ---- */
@@ -144,38 +134,6 @@ static bool leads_on(const struct reader_layout *layout, remote_addr gctx, remot
     return layout->has_nil ? link != gctx + layout->gctx_tctxs + 8u : link != 0;
 }
 
-static bool start_links(struct nodes *nodes, struct model *model, size_t *count)
-{
-    const struct reader_layout *layout = nodes->layout;
-
-    for (size_t i = 0; i < model->gctx_count; i++) {
-        struct gctx *gctx = &model->gctxs[i];
-        const struct node_links root = {
-            .gctx = i,
-            .addr = reader_word(nodes->heads->at[i].bytes, layout->gctx_tctxs),
-            .below = SIZE_MAX,
-            .above = SIZE_MAX,
-        };
-        if (gctx->is_proven && leads_on(layout, gctx->address, root.addr) &&
-            !add_link(nodes, count, &root))
-            return false;
-    }
-    return true;
-}
-
-static bool read_links(struct nodes *nodes, size_t first, size_t count)
-{
-    struct batch_item *items = calloc(count, sizeof *items);
-
-    for (size_t i = 0; items && i < count; i++)
-        items[i] = (struct batch_item){nodes->links[first + i].addr, nodes->layout->tctx_size,
-                                       nodes->links[first + i].bytes};
-    if (items)
-        batch_read(nodes->batch, items, count);
-    free(items);
-    return items != NULL;
-}
-
 /* As prof_tctx_comp. */
 static int compare_keys(const struct reader_layout *layout, const unsigned char *a,
                         const unsigned char *b)
@@ -190,25 +148,11 @@ static int compare_keys(const struct reader_layout *layout, const unsigned char 
     return 0;
 }
 
-static bool link_closes(const struct nodes *nodes, const struct node_links *link,
-                        const struct gctx *gctx)
-{
-    const struct reader_layout *layout = nodes->layout;
-    const struct node_links *links = nodes->links;
-
-    return reader_word(link->bytes, layout->tctx_gctx) == gctx->address &&
-           half_at(link->bytes, layout->tctx_state) < TCTX_STATES &&
-           (link->below == SIZE_MAX ||
-            compare_keys(layout, links[link->below].bytes, link->bytes) < 0) &&
-           (link->above == SIZE_MAX ||
-            compare_keys(layout, link->bytes, links[link->above].bytes) < 0);
-}
-
 /* Adds the two nodes below one; takes back the proof of a gctx with too many. */
 static bool follow_link(struct nodes *nodes, struct model *model, size_t at, size_t *count)
 {
     const struct reader_layout *layout = nodes->layout;
-    const struct node_links link = nodes->links[at];
+    const struct node_links *links = nodes->links, link = links[at];
     struct gctx *gctx = &model->gctxs[link.gctx];
     struct node_links next[] = {link, link};
 
@@ -216,8 +160,17 @@ static bool follow_link(struct nodes *nodes, struct model *model, size_t at, siz
     next[0].above = at;
     next[1].addr = reader_word(link.bytes, layout->tctx_link + 8u) & ~(remote_addr)1;
     next[1].below = at;
-    gctx->is_proven &=
-        link_closes(nodes, &link, gctx) && ++gctx->tctxs <= NODE_TCTX_MAX && *count < LINKS_MAX;
+    if (reader_word(link.bytes, layout->tctx_gctx) != gctx->address ||
+        half_at(link.bytes, layout->tctx_state) >= TCTX_STATES)
+        gctx->is_proven = false;
+    else if (link.below != SIZE_MAX &&
+             compare_keys(layout, links[link.below].bytes, link.bytes) >= 0)
+        gctx->is_proven = false;
+    else if (link.above != SIZE_MAX &&
+             compare_keys(layout, link.bytes, links[link.above].bytes) >= 0)
+        gctx->is_proven = false;
+    else if (++gctx->tctxs > NODE_TCTX_MAX || *count >= LINKS_MAX)
+        gctx->is_proven = false;
     for (size_t k = 0; k < 2 && gctx->is_proven; k++)
         if (leads_on(layout, gctx->address, next[k].addr) && !add_link(nodes, count, &next[k]))
             return false;
@@ -226,14 +179,32 @@ static bool follow_link(struct nodes *nodes, struct model *model, size_t at, siz
 
 static bool read_trees(struct nodes *nodes, struct model *model, size_t *count)
 {
-    size_t first = 0, end;
+    const struct reader_layout *layout = nodes->layout;
+    size_t first = 0;
 
-    if (!start_links(nodes, model, count))
-        return false;
-    for (unsigned depth = 0; first < *count && depth < NODE_DEPTH_MAX; depth++) {
-        end = *count;
-        if (!read_links(nodes, first, end - first))
+    for (size_t i = 0; i < model->gctx_count; i++) {
+        const struct gctx *gctx = &model->gctxs[i];
+        const struct node_links root = {
+            .gctx = i,
+            .addr = reader_word(nodes->heads->at[i].bytes, layout->gctx_tctxs),
+            .below = SIZE_MAX,
+            .above = SIZE_MAX,
+        };
+        if (gctx->is_proven && leads_on(layout, gctx->address, root.addr) &&
+            !add_link(nodes, count, &root))
             return false;
+    }
+
+    for (unsigned depth = 0; first < *count && depth < NODE_DEPTH_MAX; depth++) {
+        const size_t end = *count;
+        struct batch_item *items = calloc(end - first, sizeof *items);
+        if (!items)
+            return false;
+        for (size_t i = first; i < end; i++)
+            items[i - first] =
+                (struct batch_item){nodes->links[i].addr, layout->tctx_size, nodes->links[i].bytes};
+        batch_read(nodes->batch, items, end - first);
+        free(items);
         for (; first < end; first++)
             if (!follow_link(nodes, model, first, count))
                 return false;
@@ -271,12 +242,6 @@ static int compare_tctxs(const void *a, const void *b)
     return (x->uid > y->uid) - (x->uid < y->uid);
 }
 
-static void order_tctxs(struct model *model, struct gctx *gctx)
-{
-    if (gctx->tctxs > 1)
-        qsort(model->tctxs + gctx->first_tctx, gctx->tctxs, sizeof *model->tctxs, compare_tctxs);
-}
-
 static bool take_tctxs(struct nodes *nodes, struct model *model, size_t count)
 {
     size_t at = model->tctx_count;
@@ -297,18 +262,9 @@ static bool take_tctxs(struct nodes *nodes, struct model *model, size_t count)
                 parse_tctx(nodes->layout, nodes->links[i].bytes);
     }
     for (size_t i = 0; i < model->gctx_count; i++)
-        if (model->gctxs[i].is_proven)
-            order_tctxs(model, &model->gctxs[i]);
-    return true;
-}
-
-bool nodes_read_words(struct nodes *nodes, const remote_addr *addrs, size_t count,
-                      struct model *model)
-{
-    read_gctx_heads(nodes, addrs, count);
-    if (!take_heads(nodes, addrs, count, model))
-        return false;
-    read_long(nodes, model);
+        if (model->gctxs[i].is_proven && model->gctxs[i].tctxs > 1)
+            qsort(model->tctxs + model->gctxs[i].first_tctx, model->gctxs[i].tctxs,
+                  sizeof *model->tctxs, compare_tctxs);
     return true;
 }
 

@@ -71,5 +71,14 @@ fault_code reader_read(struct reader *reader, struct sink *sink, struct reading 
 
 void reader_close(struct reader *reader);
 
+/* ---- for the parts of the reader ---- */
+
+/* What one source of options sets opt.prof_unbias to, "prof:true,prof_unbias:false"; the last one
+ * counts. */
+enum fact bias_option(const char *options);
+
 /* FAULT_TOO_LATE, FAULT_INTERRUPTED: the deadline of its source has passed, the operator stops. */
 fault_code reader_check_time(const struct reader *reader, struct fault *fault);
+/* Set FAULT_UNREADABLE, FAULT_INTERNAL. */
+fault_code reader_unreadable(struct fault *fault, enum unreadable_reason reason, const char *what);
+fault_code reader_out_of_memory(struct fault *fault);

@@ -3,7 +3,7 @@
 #include "jemalloc/extents/heap_pages.h"
 #include "jemalloc/faults.h"
 #include "jemalloc/reader/nodes.h"
-#include "jemalloc/reader/table.h"
+#include "jemalloc/reader/stacks.h"
 #include "jemalloc/reader/threads.h"
 
 #include <string.h>
@@ -12,6 +12,13 @@ enum {
     SAMPLE = 64, /* stacks that prove a layout */
     CANDIDATES_MAX = 1 << 20,
     PROOF_READS_MAX = 16, /* of one stack that changes */
+};
+
+/* How sure it is that a table at an address has a layout. */
+enum table_proof {
+    TABLE_REFUTED,
+    TABLE_EMPTY, /* nothing contradicts, as there are no stacks */
+    TABLE_PROVEN
 };
 
 static bool is_late(const struct reader *reader)
@@ -25,21 +32,7 @@ static bool is_code(const struct reader *reader, remote_addr addr)
     return vma && vma->prot & MAP_EXEC;
 }
 
-/* True if it is in memory that jemalloc may have allocated. */
-static bool is_anonymous(const struct reader *reader, remote_addr addr)
-{
-    const struct vma *vma = modules_vma_at(reader->source.modules, addr);
-    return vma && vma->prot & MAP_WRITE && vma->module < 0;
-}
-
 /* ---- the proof ---- */
-
-struct prover {
-    const struct reader *reader;
-    struct batch *batch;
-    const struct reader_layout *layout;
-    struct reader_table table;
-};
 
 /* True if most program counters are in executable mappings: some library may be unmapped. */
 static bool points_to_code(const struct reader *reader, const struct model *model)
@@ -52,16 +45,16 @@ static bool points_to_code(const struct reader *reader, const struct model *mode
 }
 
 /* True if most counts lead to a tdata, whose own table uses the functions of this one. */
-static bool leads_to_threads(const struct prover *prover, const struct model *model)
+static bool leads_to_threads(const struct reader *reader, const struct reader_layout *layout,
+                             const struct reader_table *table, const struct model *model)
 {
-    const struct reader_layout *layout = prover->layout;
     unsigned char bytes[READER_TDATA_MAX];
     size_t good = 0, count = model->tctx_count < SAMPLE ? model->tctx_count : SAMPLE;
 
     for (size_t i = 0; i < count; i++)
-        good += memory_read(prover->reader->source.memory, model->tctxs[i].tdata, bytes,
-                            layout->tdata_size) &&
-                threads_is_tdata(layout, bytes, &prover->table);
+        good +=
+            memory_read(reader->source.memory, model->tctxs[i].tdata, bytes, layout->tdata_size) &&
+            threads_is_tdata(layout, bytes, table);
     return good >= count - count / 4;
 }
 
@@ -105,48 +98,35 @@ static bool take_proven(struct nodes *nodes, const remote_addr *addrs, size_t co
     return good && refuted <= count / 4;
 }
 
-static enum table_proof prove_nodes(const struct prover *prover, const remote_addr *addrs,
-                                    size_t count)
+static enum table_proof prove_table(const struct reader *reader, const struct reader_layout *layout,
+                                    struct batch *batch, remote_addr addr)
 {
-    struct model model = {0};
-    struct nodes nodes;
-    bool closes;
-
-    closes = nodes_open(&nodes, prover->layout, prover->batch) &&
-             take_proven(&nodes, addrs, count, &model) && points_to_code(prover->reader, &model) &&
-             leads_to_threads(prover, &model);
-    nodes_close(&nodes);
-    model_free(&model);
-    return closes ? TABLE_PROVEN : TABLE_REFUTED;
-}
-
-static enum table_proof prove_cells(const struct prover *prover, remote_addr addr)
-{
-    struct table_contents table = {0};
-    const struct addresses *all = &table.addresses;
+    struct table_contents contents = {0};
+    const struct addresses *all = &contents.addresses;
     enum table_proof proof = TABLE_REFUTED;
+    struct reader_table table;
+    struct model model = {0};
+    struct nodes nodes = {0};
     size_t odd, n;
 
-    if (table_read(prover->reader->source.memory, prover->layout, addr, true, &table, &odd) &&
+    if (!table_open(&table, reader->source.memory, addr) || !is_code(reader, table.hash) ||
+        !is_code(reader, table.compare))
+        return TABLE_REFUTED;
+    if (table_read(reader->source.memory, layout, addr, true, &contents, &odd) &&
         odd <= all->count / 8) {
         n = all->count < SAMPLE ? all->count : SAMPLE;
         for (size_t i = 0; i < n; i++)
             all->list[i] = all->list[i * (all->count / n)];
-        proof = n ? prove_nodes(prover, all->list, n) : TABLE_EMPTY;
+        if (n == 0)
+            proof = TABLE_EMPTY;
+        else if (nodes_open(&nodes, layout, batch) && take_proven(&nodes, all->list, n, &model) &&
+                 points_to_code(reader, &model) && leads_to_threads(reader, layout, &table, &model))
+            proof = TABLE_PROVEN;
     }
-    table_forget(&table);
+    nodes_close(&nodes);
+    model_free(&model);
+    table_forget(&contents);
     return proof;
-}
-
-static enum table_proof prove_table(const struct reader *reader, const struct reader_layout *layout,
-                                    struct batch *batch, remote_addr addr)
-{
-    struct prover prover = {.reader = reader, .batch = batch, .layout = layout};
-
-    if (!table_open(&prover.table, reader->source.memory, addr) ||
-        !is_code(reader, prover.table.hash) || !is_code(reader, prover.table.compare))
-        return TABLE_REFUTED;
-    return prove_cells(&prover, addr);
 }
 
 /*
@@ -202,8 +182,7 @@ static bool visit_possible_tables(void *ctx, remote_addr at, const unsigned char
 
     for (size_t i = 0; i + sizeof table <= len; i += 8) {
         memcpy(&table, bytes + i, sizeof table);
-        if (table.hash >= module->exec_start && table.hash < module->exec_end &&
-            table.compare >= module->exec_start && table.compare < module->exec_end &&
+        if (module_has_code(module, table.hash) && module_has_code(module, table.compare) &&
             table_is_possible(&table))
             add_candidate(candidates, at + i);
     }
@@ -211,34 +190,25 @@ static bool visit_possible_tables(void *ctx, remote_addr at, const unsigned char
 }
 
 /* Takes the one table that is proven, or the only one if all are empty. */
-static enum table_proof choose_table(struct reader *reader, struct batch *batch,
-                                     const struct candidates *candidates)
+static enum table_proof search_table(struct reader *reader, struct batch *batch)
 {
+    struct candidates candidates = {.reader = reader};
     const struct reader_layout *layout;
     enum table_proof best = TABLE_REFUTED;
     size_t count = 0;
 
-    for (size_t i = 0; i < candidates->count && !is_late(reader); i++) {
-        enum table_proof proof = prove_any(reader, batch, candidates->list[i], &layout);
+    visit_data(reader, sizeof(struct reader_table) - 8, visit_possible_tables, &candidates);
+    for (size_t i = 0; i < candidates.count && !is_late(reader); i++) {
+        enum table_proof proof = prove_any(reader, batch, candidates.list[i], &layout);
         if (proof == TABLE_REFUTED || proof < best)
             continue;
         count = proof > best ? 1 : count + 1;
         best = proof;
-        reader->stacks = candidates->list[i];
+        reader->stacks = candidates.list[i];
         reader->layout = layout;
     }
-    return count == 1 ? best : TABLE_REFUTED;
-}
-
-static enum table_proof search_table(struct reader *reader, struct batch *batch)
-{
-    struct candidates candidates = {.reader = reader};
-    enum table_proof proof;
-
-    visit_data(reader, sizeof(struct reader_table) - 8, visit_possible_tables, &candidates);
-    proof = choose_table(reader, batch, &candidates);
     free(candidates.list);
-    return proof;
+    return count == 1 ? best : TABLE_REFUTED;
 }
 
 fault_code roots_find_stacks(struct reader *reader, struct batch *batch, struct fault *fault)
@@ -270,18 +240,23 @@ static bool visit_possible_pointers(void *ctx, remote_addr at, const unsigned ch
                                     size_t len)
 {
     struct candidates *candidates = ctx;
+    const struct vma *vma;
     remote_addr word;
 
     for (size_t i = 0; i + sizeof word <= len; i += 8) {
         memcpy(&word, bytes + i, sizeof word);
-        if (word && word % 16 == 0 && is_anonymous(candidates->reader, word))
+        if (!word || word % 16 != 0)
+            continue;
+        /* Is it in memory that jemalloc may have allocated? */
+        vma = modules_vma_at(candidates->reader->source.modules, word);
+        if (vma && vma->prot & MAP_WRITE && vma->module < 0)
             add_candidate(candidates, at + i);
     }
     return true;
 }
 
 /* Reads the objects that the candidates point to; keeps those that point to a tdata. */
-static bool keep_pointers(const struct reader *reader, struct batch *batch,
+static void keep_pointers(const struct reader *reader, struct batch *batch,
                           const struct reader_table *table, struct candidates *candidates)
 {
     struct thread_candidate {
@@ -291,52 +266,44 @@ static bool keep_pointers(const struct reader *reader, struct batch *batch,
     struct batch_item *items = calloc(candidates->count * 2 + 1, sizeof *items);
     size_t count = candidates->count, kept = 0;
 
-    for (size_t i = 0; objects && items && i < count; i++)
-        items[i] = (struct batch_item){candidates->list[i], 8, &objects[i].points_to};
-    if (objects && items)
+    if (objects && items) {
+        for (size_t i = 0; i < count; i++)
+            items[i] = (struct batch_item){candidates->list[i], 8, &objects[i].points_to};
         batch_read(batch, items, count);
-    for (size_t i = 0; objects && items && i < count; i++)
-        items[i] =
-            (struct batch_item){objects[i].points_to, reader->layout->tdata_size, objects[i].bytes};
-    if (objects && items)
+        for (size_t i = 0; i < count; i++)
+            items[i] = (struct batch_item){objects[i].points_to, reader->layout->tdata_size,
+                                           objects[i].bytes};
         batch_read(batch, items, count);
-    for (size_t i = 0; objects && items && i < count; i++)
-        if (threads_is_tdata(reader->layout, objects[i].bytes, table))
-            candidates->list[kept++] = candidates->list[i];
+        for (size_t i = 0; i < count; i++)
+            if (threads_is_tdata(reader->layout, objects[i].bytes, table))
+                candidates->list[kept++] = candidates->list[i];
+    }
     candidates->count = kept;
     free(objects);
     free(items);
-    return kept > 0;
-}
-
-/* Other pointers to a thread lead to a part of the tree: the root leads to most threads. */
-static void choose_root(struct reader *reader, struct batch *batch,
-                        const struct reader_table *table, const struct candidates *candidates)
-{
-    size_t most = 0;
-
-    for (size_t i = 0; i < candidates->count && !is_late(reader); i++) {
-        struct model model = {0};
-        if (threads_read(batch, reader->layout, candidates->list[i], table, reader->source.is_still,
-                         &model) &&
-            model.tdata_count > most) {
-            most = model.tdata_count;
-            reader->threads = candidates->list[i];
-        }
-        model_free(&model);
-    }
 }
 
 void roots_find_threads(struct reader *reader, struct batch *batch)
 {
     struct candidates candidates = {.reader = reader};
     struct reader_table table;
+    size_t most = 0;
 
     reader->threads = reader->variables.at[VARIABLE_THREADS].address;
     if (reader->threads || !table_open(&table, reader->source.memory, reader->stacks))
         return;
     visit_data(reader, 0, visit_possible_pointers, &candidates);
-    if (keep_pointers(reader, batch, &table, &candidates))
-        choose_root(reader, batch, &table, &candidates);
+    keep_pointers(reader, batch, &table, &candidates);
+    /* Other pointers to a thread lead to a part of the tree: the root leads to most threads. */
+    for (size_t i = 0; i < candidates.count && !is_late(reader); i++) {
+        struct model model = {0};
+        if (threads_read(batch, reader->layout, candidates.list[i], &table, reader->source.is_still,
+                         &model) &&
+            model.tdata_count > most) {
+            most = model.tdata_count;
+            reader->threads = candidates.list[i];
+        }
+        model_free(&model);
+    }
     free(candidates.list);
 }

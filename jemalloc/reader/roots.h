@@ -9,14 +9,6 @@
 #include "jemalloc/reader/batch.h"
 #include "jemalloc/reader/reader.h"
 
-/* How sure it is that a table at an address has a layout. */
-enum table_proof {
-    TABLE_REFUTED,
-    TABLE_EMPTY,
-    TABLE_PROVEN
-}; /* EMPTY: nothing contradicts, as there are no
-      stacks */
-
 /* Sets reader->stacks and reader->layout. */
 fault_code roots_find_stacks(struct reader *reader, struct batch *batch, struct fault *fault);
 /* Sets reader->threads; 0: there are none, or out of memory. */

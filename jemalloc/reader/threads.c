@@ -45,20 +45,6 @@ static bool add_thread(struct thread_tree *tree, remote_addr addr, size_t below,
     return true;
 }
 
-static bool read_level(struct thread_tree *tree, size_t first, size_t end)
-{
-    struct batch_item *items = calloc(end - first, sizeof *items);
-    size_t failed = 1;
-
-    for (size_t i = first; items && i < end; i++)
-        items[i - first] =
-            (struct batch_item){tree->list[i].addr, tree->layout->tdata_size, tree->list[i].bytes};
-    if (items)
-        failed = batch_read(tree->batch, items, end - first);
-    free(items);
-    return failed == 0;
-}
-
 /* True if the thread a is before b (prof_tdata_comp), or if one of them is none. */
 static bool comes_before(const struct thread_tree *tree, size_t a, size_t b)
 {
@@ -75,21 +61,9 @@ static bool comes_before(const struct thread_tree *tree, size_t a, size_t b)
     return false;
 }
 
-/* In a search tree each node is between two nodes above it: none can be reached twice. */
-static bool descend(struct thread_tree *tree, size_t at)
-{
-    const struct reader_layout *layout = tree->layout;
-    const struct thread_node node = tree->list[at];
-
-    return threads_is_tdata(layout, node.bytes, tree->table) &&
-           comes_before(tree, node.below, at) && comes_before(tree, at, node.above) &&
-           add_thread(tree, reader_word(node.bytes, layout->tdata_link), node.below, at) &&
-           add_thread(tree, reader_word(node.bytes, layout->tdata_link + 8u) & ~(remote_addr)1, at,
-                      node.above);
-}
-
 static bool read_thread_tree(struct thread_tree *tree)
 {
+    const struct reader_layout *layout = tree->layout;
     remote_addr top;
     size_t at = 0;
 
@@ -98,36 +72,46 @@ static bool read_thread_tree(struct thread_tree *tree)
         !add_thread(tree, top, SIZE_MAX, SIZE_MAX))
         return false;
     for (unsigned depth = 0; at < tree->count; depth++) {
-        size_t end = tree->count;
-        if (depth == THREAD_DEPTH_MAX || !read_level(tree, at, end))
+        const size_t end = tree->count;
+        struct batch_item *items;
+        size_t failed;
+
+        if (depth == THREAD_DEPTH_MAX)
             return false;
-        for (; at < end; at++)
-            if (!descend(tree, at))
+        items = calloc(end - at, sizeof *items);
+        if (!items)
+            return false;
+        for (size_t i = at; i < end; i++)
+            items[i - at] =
+                (struct batch_item){tree->list[i].addr, layout->tdata_size, tree->list[i].bytes};
+        failed = batch_read(tree->batch, items, end - at);
+        free(items);
+        if (failed)
+            return false;
+
+        /* In a search tree each node is between two nodes above it: none can be reached twice. */
+        for (; at < end; at++) {
+            const struct thread_node node = tree->list[at];
+            const remote_addr left = reader_word(node.bytes, layout->tdata_link);
+            const remote_addr right = reader_word(node.bytes, layout->tdata_link + 8u);
+            if (!threads_is_tdata(layout, node.bytes, tree->table) ||
+                !comes_before(tree, node.below, at) || !comes_before(tree, at, node.above) ||
+                !add_thread(tree, left, node.below, at) ||
+                !add_thread(tree, right & ~(remote_addr)1, at, node.above))
                 return false;
+        }
     }
     return true;
 }
 
 /* jemalloc takes only printable names (prof_thread_name_set); other bytes are not one. */
-static size_t name_length(const char *name, size_t size)
-{
-    size_t n = 0;
-
-    while (n < size && name[n]) {
-        unsigned char c = (unsigned char)name[n++];
-        if (!isgraph(c) && !isblank(c))
-            return 0;
-    }
-    return n < size ? n : 0;
-}
-
 static bool take_name(struct thread_tree *tree, const unsigned char *bytes, struct model *model,
                       struct tdata *tdata)
 {
     const struct reader_layout *layout = tree->layout;
     char name[THREAD_NAME_MAX] = "";
     remote_addr at = 0;
-    size_t size = 1;
+    size_t size = 1, n = 0;
 
     if (layout->has_inline_name) {
         size = READER_NAME_INLINE;
@@ -140,7 +124,11 @@ static bool take_name(struct thread_tree *tree, const unsigned char *bytes, stru
         if (memory_read_string(tree->batch->memory, at, name, size) < 0)
             name[0] = '\0';
     }
-    tdata->name = model_add_name(model, name, name_length(name, size));
+    while (n < size && (isgraph((unsigned char)name[n]) || isblank((unsigned char)name[n])))
+        n++;
+    if (n == size || name[n])
+        n = 0;
+    tdata->name = model_add_name(model, name, n);
     return tdata->name != SIZE_MAX;
 }
 
@@ -154,30 +142,24 @@ static int compare_tdatas(const void *a, const void *b)
     return (x->thr_discrim > y->thr_discrim) - (x->thr_discrim < y->thr_discrim);
 }
 
-static bool take_tdata(struct thread_tree *tree, const struct thread_node *node,
-                       struct model *model)
-{
-    const struct reader_layout *layout = tree->layout;
-    struct tdata tdata = {
-        .address = node->addr,
-        .thr_uid = reader_word(node->bytes, 8),
-        .thr_discrim = reader_word(node->bytes, 16),
-        .stacks = reader_word(node->bytes, layout->tdata_table + 8u),
-        .is_expired = node->bytes[layout->tdata_expired],
-    };
-
-    if (!LIST_GROW(model->tdatas, model->tdata_capacity, model->tdata_count) ||
-        !take_name(tree, node->bytes, model, &tdata))
-        return false;
-    model->tdatas[model->tdata_count++] = tdata;
-    return true;
-}
-
 static bool take_tdatas(struct thread_tree *tree, struct model *model)
 {
-    for (size_t i = 0; i < tree->count; i++)
-        if (!take_tdata(tree, &tree->list[i], model))
+    const struct reader_layout *layout = tree->layout;
+
+    for (size_t i = 0; i < tree->count; i++) {
+        const struct thread_node *node = &tree->list[i];
+        struct tdata tdata = {
+            .address = node->addr,
+            .thr_uid = reader_word(node->bytes, 8),
+            .thr_discrim = reader_word(node->bytes, 16),
+            .stacks = reader_word(node->bytes, layout->tdata_table + 8u),
+            .is_expired = node->bytes[layout->tdata_expired],
+        };
+        if (!LIST_GROW(model->tdatas, model->tdata_capacity, model->tdata_count) ||
+            !take_name(tree, node->bytes, model, &tdata))
             return false;
+        model->tdatas[model->tdata_count++] = tdata;
+    }
     if (model->tdata_count)
         qsort(model->tdatas, model->tdata_count, sizeof *model->tdatas, compare_tdatas);
     return true;
@@ -197,32 +179,23 @@ static bool same_tree(const struct thread_tree *tree, const struct thread_tree *
     return true;
 }
 
-/* A thread that begins or ends may move others in the tree. */
-static bool read_until_same(struct thread_tree *tree)
-{
-    struct thread_tree before = *tree;
-    bool read = read_thread_tree(tree), same = false;
-
-    before.list = NULL;
-    before.capacity = 0;
-    for (unsigned i = 1; i < THREAD_READS_MAX && !same; i++) {
-        const struct thread_tree last = *tree;
-        const bool was_read = read;
-        *tree = before;
-        before = last;
-        read = read_thread_tree(tree);
-        same = read && was_read && same_tree(tree, &before);
-    }
-    free(before.list);
-    return read;
-}
-
 bool threads_read(struct batch *batch, const struct reader_layout *layout, remote_addr root,
                   const struct reader_table *table, bool is_still, struct model *model)
 {
     struct thread_tree tree = {.layout = layout, .table = table, .batch = batch, .root = root};
-    bool done = is_still ? read_thread_tree(&tree) : read_until_same(&tree);
+    struct thread_tree before = tree;
+    bool done = read_thread_tree(&tree), same = is_still;
 
+    /* A thread that begins or ends may move others in the tree. */
+    for (unsigned i = 1; i < THREAD_READS_MAX && !same; i++) {
+        const struct thread_tree last = tree;
+        const bool was_read = done;
+        tree = before;
+        before = last;
+        done = read_thread_tree(&tree);
+        same = done && was_read && same_tree(&tree, &before);
+    }
+    free(before.list);
     done = done && take_tdatas(&tree, model);
     free(tree.list);
     return done;

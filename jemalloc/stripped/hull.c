@@ -110,12 +110,6 @@ static size_t next_marked(const struct hull *hull, size_t from, unsigned marks)
     return from;
 }
 
-/* Returns the bytes from the end of one function to the start of another. */
-static remote_addr gap_between(const struct hull *hull, size_t from, size_t to)
-{
-    return eh_frames_start(hull->frames, to) - eh_frames_end(hull->frames, from);
-}
-
 /* Finds the piece around `inner` in which gaps between functions with signs are at most GAP_MAX. */
 static void find_neighbourhood(struct hull *hull, size_t inner)
 {
@@ -125,7 +119,7 @@ static void find_neighbourhood(struct hull *hull, size_t inner)
          first = next) {
         for (last = first; (next = next_marked(hull, last + 1, MARK_SIGN)) < hull->frames->count;
              last = next)
-            if (gap_between(hull, last, next) > GAP_MAX)
+            if (eh_frames_start(hull->frames, next) - eh_frames_end(hull->frames, last) > GAP_MAX)
                 break;
         hull->first = first;
         hull->last = last;
@@ -192,23 +186,9 @@ static void bridge_gaps(struct hull *hull, size_t inner)
         hull->marks[i] |= MARK_BETWEEN;
 }
 
-/* Counts the functions with a sign inside and outside of the piece around mallctl. */
-static void count_signs(const struct hull *hull, size_t *inside, size_t *outside)
-{
-    *inside = *outside = 0;
-    for (size_t i = 0; i < hull->frames->count; i++) {
-        if (!(hull->marks[i] & MARK_SIGN))
-            continue;
-        if (i >= hull->first && i <= hull->last)
-            ++*inside;
-        else
-            ++*outside;
-    }
-}
-
 static const char *mark_pieces(struct hull *hull, remote_addr mallctl)
 {
-    size_t inner = eh_frames_from(hull->frames, mallctl), inside, outside;
+    size_t inner = eh_frames_from(hull->frames, mallctl), inside = 0, outside = 0;
 
     hull->marks[inner] |= MARK_SIGN;
     find_neighbourhood(hull, inner);
@@ -219,7 +199,14 @@ static const char *mark_pieces(struct hull *hull, remote_addr mallctl)
     if (!mark_used(hull))
         return "its code cannot be read";
     bridge_gaps(hull, inner);
-    count_signs(hull, &inside, &outside);
+    for (size_t i = 0; i < hull->frames->count; i++) {
+        if (!(hull->marks[i] & MARK_SIGN))
+            continue;
+        if (i >= hull->first && i <= hull->last)
+            inside++;
+        else
+            outside++;
+    }
     if (inside < SIGNS_MIN)
         return "too few functions around its mallctl use its data";
     if (outside > inside)
@@ -227,17 +214,6 @@ static const char *mark_pieces(struct hull *hull, remote_addr mallctl)
     for (size_t i = 0; i < hull->frames->count; i++)
         if (hull->marks[i] & (MARK_OURS | MARK_BETWEEN))
             hull->marks[i] |= MARK_FORBIDDEN | MARK_NEW;
-    return NULL;
-}
-
-static const char *check_functions(const struct hull *hull)
-{
-    for (size_t i = 0; i < hull->tables->node_count; i++) {
-        remote_addr function = hull->tables->nodes[i].function;
-        if (function && (function < eh_frames_start(hull->frames, hull->first) ||
-                         function >= eh_frames_end(hull->frames, hull->last)))
-            return "the functions of its tables are scattered (link-time optimization?)";
-    }
     return NULL;
 }
 
@@ -337,24 +313,19 @@ static bool belongs_to_hull(const struct hull *hull, size_t i)
     return !(hull->marks[i] & MARK_CALLED) || !xrefs_makes_syscall(hull->view, hull->frames, i);
 }
 
-static bool forbid_jumped(struct hull *hull)
+static const char *close_jumps(struct hull *hull)
 {
     const unsigned either = MARK_JUMPED | MARK_FORBIDDEN;
 
-    for (size_t i = 0; i < hull->frames->count; i++)
-        if ((hull->marks[i] & either) == MARK_JUMPED && belongs_to_hull(hull, i))
-            hull->marks[i] |= MARK_FORBIDDEN | MARK_NEW;
-    return hull->jumped <= JUMPED_MAX;
-}
-
-static const char *close_jumps(struct hull *hull)
-{
     for (unsigned round = 0; round < ROUNDS_MAX; round++) {
         if (!follow_jumps(hull))
             return "its code cannot be read";
         if (!hull->jumped)
             return NULL;
-        if (!forbid_jumped(hull))
+        for (size_t i = 0; i < hull->frames->count; i++)
+            if ((hull->marks[i] & either) == MARK_JUMPED && belongs_to_hull(hull, i))
+                hull->marks[i] |= MARK_FORBIDDEN | MARK_NEW;
+        if (hull->jumped > JUMPED_MAX)
             break;
     }
     return "its code jumps to too many functions";
@@ -364,14 +335,21 @@ static const char *close_jumps(struct hull *hull)
 
 static const char *hull_find(struct hull *hull, remote_addr mallctl)
 {
+    const struct ctl_tables *tables = hull->tables;
     const char *why;
 
     if (!collect_signs(hull) || !mark_signs(hull))
         return "the functions of its tables cannot be read";
     why = mark_pieces(hull, mallctl);
-    if (!why)
-        why = check_functions(hull);
-    return why ? why : close_jumps(hull);
+    if (why)
+        return why;
+    for (size_t i = 0; i < tables->node_count; i++) {
+        remote_addr function = tables->nodes[i].function;
+        if (function && (function < eh_frames_start(hull->frames, hull->first) ||
+                         function >= eh_frames_end(hull->frames, hull->last)))
+            return "the functions of its tables are scattered (link-time optimization?)";
+    }
+    return close_jumps(hull);
 }
 
 /* Adjacent functions become one range, with the padding between them. */

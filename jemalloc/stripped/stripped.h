@@ -7,8 +7,10 @@
  */
 #pragma once
 
+#include "elf/eh_frames.h"
 #include "inject/plan.h"
 #include "jemalloc/instance.h"
+#include "jemalloc/stripped/tables.h"
 
 /*
  * Fills the nth jemalloc of the module, counted from 0. False: there is none;
@@ -43,3 +45,7 @@ bool stripped_globals(const struct instance *instance, const struct target *targ
  */
 fault_code stripped_forbid(const struct instance *instance, struct plan *plan,
                            const struct target *target, struct memory *memory, struct fault *fault);
+
+/* Finds variables by the functions that serve their names in these tables. */
+void globals_find(struct globals *globals, const struct view *view, const struct eh_frames *frames,
+                  const struct ctl_tables *tables);

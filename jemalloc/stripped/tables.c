@@ -2,15 +2,13 @@
 
 #include <string.h>
 
-enum { CHILDREN_MAX = 512, PARENTS_MAX = 16 };
+enum { CHILDREN_MAX = 512, PARENTS_MAX = 16, ANCHORS_MAX = 64 };
 
 static const char anchor_text[] = "thread_active_init";
 
 /* --- the anchor --- */
 
 struct anchor_search {
-    const char *text;
-    size_t size; /* with its NUL */
     remote_addr *found;
     size_t count;
 };
@@ -21,31 +19,15 @@ static bool visit_anchor(void *ctx, const struct piece *piece)
     struct anchor_search *search = ctx;
     const unsigned char *at = piece->bytes, *end = piece->bytes + piece->len;
 
-    while ((at = memmem(at, (size_t)(end - at), search->text, search->size))) {
+    while ((at = memmem(at, (size_t)(end - at), anchor_text, sizeof anchor_text))) {
         if ((size_t)(at - piece->bytes) >= piece->fresh)
             break;
         search->found[search->count++] = piece->at + (remote_addr)(at - piece->bytes);
-        if (search->count == CTL_ANCHORS_MAX)
+        if (search->count == ANCHORS_MAX)
             return false;
         at++;
     }
     return true;
-}
-
-static size_t find_text(const struct view *view, const char *text,
-                        remote_addr found[CTL_ANCHORS_MAX])
-{
-    struct anchor_search search = {text, strlen(text) + 1, found, 0};
-
-    view_scan_segments(view, PF_W | PF_X, 0, search.size, visit_anchor, &search);
-    if (!search.count) /* constants and code are in one segment */
-        view_scan_segments(view, PF_W | PF_X, PF_X, search.size, visit_anchor, &search);
-    return search.count;
-}
-
-size_t ctl_find_anchors(const struct view *view, remote_addr anchors[CTL_ANCHORS_MAX])
-{
-    return find_text(view, anchor_text, anchors);
 }
 
 /* --- pointers --- */
@@ -59,24 +41,20 @@ struct word_search {
     size_t count, capacity;
 };
 
-static bool is_wanted_word(const struct word_search *search, remote_addr word)
-{
-    if (word < search->low || word > search->high)
-        return false;
-    for (size_t i = 0; i < search->wanted_count; i++)
-        if (word == search->wanted[i])
-            return true;
-    return !search->wanted_count && (search->high - word) % CTL_NODE_SIZE == 0;
-}
-
 static bool visit_words(void *ctx, const struct piece *piece)
 {
     struct word_search *search = ctx;
 
     for (size_t i = -piece->at & 7; i < piece->fresh && i + 8 <= piece->len; i += 8) {
         remote_addr word;
+        bool wanted;
         memcpy(&word, piece->bytes + i, sizeof word);
-        if (!is_wanted_word(search, word))
+        if (word < search->low || word > search->high)
+            continue;
+        wanted = !search->wanted_count && (search->high - word) % CTL_NODE_SIZE == 0;
+        for (size_t k = 0; k < search->wanted_count && !wanted; k++)
+            wanted = word == search->wanted[k];
+        if (!wanted)
             continue;
         search->found[search->count++] = piece->at + i;
         if (search->count == search->capacity)
@@ -85,28 +63,20 @@ static bool visit_words(void *ctx, const struct piece *piece)
     return true;
 }
 
-/* Finds the range that becomes read-only after relocation: it contains the constant tables. */
-static bool relro_of(const struct view *view, remote_addr *start, remote_addr *end)
-{
-    for (size_t i = 0; i < view->image.phdr_count; i++) {
-        const Elf64_Phdr *ph = &view->image.phdrs[i];
-        struct segment segment;
-        *start = ph->p_vaddr + view->image.bias;
-        if (ph->p_type != PT_GNU_RELRO || !view_segment_at(view, *start, &segment))
-            continue;
-        *end = ph->p_memsz < segment.end - *start ? *start + ph->p_memsz : segment.end;
-        return true;
-    }
-    return false;
-}
-
 /* Finds the 8-byte words with a wanted value. */
 static void find_words(const struct view *view, struct word_search *search)
 {
-    remote_addr start, end;
-
-    if (relro_of(view, &start, &end))
+    /* The range that becomes read-only after relocation contains the constant tables. */
+    for (size_t i = 0; i < view->image.phdr_count; i++) {
+        const Elf64_Phdr *ph = &view->image.phdrs[i];
+        remote_addr start = ph->p_vaddr + view->image.bias, end;
+        struct segment segment;
+        if (ph->p_type != PT_GNU_RELRO || !view_segment_at(view, start, &segment))
+            continue;
+        end = ph->p_memsz < segment.end - start ? start + ph->p_memsz : segment.end;
         view_scan(view, start, end, 8, visit_words, search);
+        break;
+    }
     if (!search->count) /* a program at a fixed address is not relocated */
         view_scan_segments(view, PF_W | PF_X, 0, 8, visit_words, search);
     if (!search->count)
@@ -121,35 +91,20 @@ struct raw_node {
 
 _Static_assert(sizeof(struct raw_node) == CTL_NODE_SIZE, "ctl_named_node_t");
 
-static bool name_valid(const char *name)
-{
-    size_t n = strspn(name, "abcdefghijklmnopqrstuvwxyz0123456789_");
-    return name[n] == '\0';
-}
-
-static bool is_in_code(const struct view *view, remote_addr addr)
-{
-    return addr >= view->module->exec_start && addr < view->module->exec_end;
-}
-
-static bool read_raw(const struct view *view, remote_addr at, struct raw_node *raw)
-{
-    return view_read(view, at, raw, sizeof *raw) && (raw->named & 0xff) == 1;
-}
-
 /* Checks that a raw node has the common form, and reads its name. */
 static bool node_valid(const struct view *view, const struct raw_node *raw, struct ctl_node *node)
 {
     if ((raw->named & 0xff) != 1 ||
         !view_read_string(view, raw->name, node->name, sizeof node->name) ||
-        !name_valid(node->name))
+        node->name[strspn(node->name, "abcdefghijklmnopqrstuvwxyz0123456789_")])
         return false;
     node->child_count = (uint32_t)raw->count;
     node->children = raw->children;
     node->function = raw->function;
     if (raw->children)
         return raw->function == 0 && node->child_count > 0 && node->child_count <= CHILDREN_MAX;
-    return node->child_count == 0 && is_in_code(view, raw->function);
+    return node->child_count == 0 && raw->function >= view->module->exec_start &&
+           raw->function < view->module->exec_end;
 }
 
 /* Reads a named node (except its parent); false: what is at that address has not its form. */
@@ -157,7 +112,7 @@ static bool ctl_node_read(const struct view *view, remote_addr at, struct ctl_no
 {
     struct raw_node raw;
 
-    return read_raw(view, at, &raw) && node_valid(view, &raw, node);
+    return view_read(view, at, &raw, sizeof raw) && node_valid(view, &raw, node);
 }
 
 /* Returns the first node of the table that contains a node: its nodes are contiguous. */
@@ -193,18 +148,6 @@ static remote_addr find_parent(const struct view *view, remote_addr low, remote_
     return 0;
 }
 
-/* Climbs from a node named thread_active_init to the node above the root; 0: not of jemalloc. */
-static remote_addr climb_tables(const struct view *view, remote_addr at)
-{
-    struct ctl_node node;
-    remote_addr prof;
-
-    if (!ctl_node_read(view, at, &node) || strcmp(node.name, anchor_text) != 0)
-        return 0;
-    prof = find_parent(view, table_start(view, at), at, "prof");
-    return prof ? find_parent(view, table_start(view, prof), prof, "") : 0;
-}
-
 /* --- all tables --- */
 
 /* Reads the nodes of one table and appends them. */
@@ -214,7 +157,8 @@ static bool tables_add(const struct view *view, struct ctl_tables *tables, size_
     struct raw_node raw[CHILDREN_MAX];
     size_t index = tables->table_count;
 
-    if (!read_raw(view, start, raw)) /* an indexed table: a function returns its nodes */
+    /* An indexed table: a function returns its nodes. */
+    if (!view_read(view, start, raw, sizeof *raw) || (raw->named & 0xff) != 1)
         return true;
     if (index == CTL_TABLES_MAX || count > CHILDREN_MAX ||
         count > CTL_NODES_MAX - tables->node_count ||
@@ -231,67 +175,65 @@ static bool tables_add(const struct view *view, struct ctl_tables *tables, size_
     return true;
 }
 
-/* Breadth first, so that the nodes of a table stay together. A cycle ends at the limits. */
-static bool tables_fill(const struct view *view, struct ctl_tables *tables)
+static struct ctl_tables *tables_read(const struct view *view, remote_addr super_root)
 {
-    struct ctl_node root;
-
-    if (!ctl_node_read(view, tables->super_root, &root) ||
-        !tables_add(view, tables, SIZE_MAX, root.children, root.child_count))
-        return false;
-    for (size_t i = 0; i < tables->node_count; i++) {
-        const struct ctl_node *node = &tables->nodes[i];
-        if (node->children && !tables_add(view, tables, i, node->children, node->child_count))
-            return false;
-    }
-    return true;
-}
-
-/* True if the names are there that every version has. */
-static bool tables_complete(const struct ctl_tables *tables)
-{
-    static const char *const names[] = {
+    static const char *const in_every_version[] = {
         "version",     "epoch",     "config.prof", "config.stats", "opt.abort",      "opt.prof",
         "prof.active", "prof.dump", "prof.reset",  "prof.gdump",   "arenas.narenas", "thread.arena",
     };
-
-    for (size_t i = 0; i < ARRAY_LEN(names); i++)
-        if (!ctl_function(tables, names[i]))
-            return false;
-    return true;
-}
-
-static struct ctl_tables *tables_read(const struct view *view, remote_addr super_root)
-{
     struct ctl_tables *tables = calloc(1, sizeof *tables);
+    struct ctl_node root;
+    bool good;
 
     if (!tables)
         return NULL;
     tables->super_root = super_root;
-    if (tables_fill(view, tables) && tables_complete(tables))
+    good = ctl_node_read(view, super_root, &root) &&
+           tables_add(view, tables, SIZE_MAX, root.children, root.child_count);
+    /* Breadth first, so that the nodes of a table stay together. A cycle ends at the limits. */
+    for (size_t i = 0; i < tables->node_count && good; i++) {
+        const struct ctl_node *node = &tables->nodes[i];
+        if (node->children)
+            good = tables_add(view, tables, i, node->children, node->child_count);
+    }
+    for (size_t i = 0; i < ARRAY_LEN(in_every_version) && good; i++)
+        good = ctl_function(tables, in_every_version[i]) != 0;
+    if (good)
         return tables;
     free(tables);
     return NULL;
 }
 
-struct ctl_tables *ctl_find_tables(const struct view *view, const remote_addr *anchors,
-                                   size_t anchor_count, size_t nth)
+struct ctl_tables *ctl_find_tables(const struct view *view, size_t nth)
 {
-    remote_addr names[CTL_ANCHORS_MAX];
+    remote_addr anchors[ANCHORS_MAX], names[ANCHORS_MAX];
+    struct anchor_search texts = {anchors, 0};
     struct word_search search = {
         .wanted = anchors,
-        .wanted_count = anchor_count,
         .high = UINT64_MAX,
         .found = names,
         .capacity = ARRAY_LEN(names),
     };
 
-    if (!anchor_count)
+    view_scan_segments(view, PF_W | PF_X, 0, sizeof anchor_text, visit_anchor, &texts);
+    if (!texts.count) /* constants and code are in one segment */
+        view_scan_segments(view, PF_W | PF_X, PF_X, sizeof anchor_text, visit_anchor, &texts);
+    if (!texts.count)
         return NULL;
+    search.wanted_count = texts.count;
     find_words(view, &search);
     for (size_t i = 0; i < search.count; i++) {
-        remote_addr super_root = climb_tables(view, names[i] - offsetof(struct raw_node, name));
-        struct ctl_tables *tables = super_root ? tables_read(view, super_root) : NULL;
+        remote_addr at = names[i] - offsetof(struct raw_node, name), prof = 0, super_root = 0;
+        struct ctl_tables *tables = NULL;
+        struct ctl_node node;
+
+        /* Climbs from a node named thread_active_init to the node above the root. */
+        if (ctl_node_read(view, at, &node) && strcmp(node.name, anchor_text) == 0)
+            prof = find_parent(view, table_start(view, at), at, "prof");
+        if (prof)
+            super_root = find_parent(view, table_start(view, prof), prof, "");
+        if (super_root)
+            tables = tables_read(view, super_root);
         if (tables && nth == 0)
             return tables;
         nth -= tables != NULL;
@@ -300,28 +242,24 @@ struct ctl_tables *ctl_find_tables(const struct view *view, const remote_addr *a
     return NULL;
 }
 
-static size_t find_child(const struct ctl_tables *tables, size_t owner, const char *name, size_t n)
-{
-    for (size_t i = 0; i < tables->node_count; i++) {
-        const struct ctl_node *node = &tables->nodes[i];
-        if (tables->tables[node->parent].owner == owner && strlen(node->name) == n &&
-            memcmp(node->name, name, n) == 0)
-            return i;
-    }
-    return SIZE_MAX;
-}
-
 remote_addr ctl_function(const struct ctl_tables *tables, const char *path)
 {
     size_t owner = SIZE_MAX;
 
     for (;;) {
-        size_t n = strcspn(path, ".");
-        owner = find_child(tables, owner, path, n);
-        if (owner == SIZE_MAX)
+        const size_t n = strcspn(path, ".");
+        size_t child = SIZE_MAX;
+        for (size_t i = 0; i < tables->node_count && child == SIZE_MAX; i++) {
+            const struct ctl_node *node = &tables->nodes[i];
+            if (tables->tables[node->parent].owner == owner && strlen(node->name) == n &&
+                memcmp(node->name, path, n) == 0)
+                child = i;
+        }
+        if (child == SIZE_MAX)
             return 0;
         if (!path[n])
-            return tables->nodes[owner].function;
+            return tables->nodes[child].function;
+        owner = child;
         path += n + 1;
     }
 }

@@ -15,13 +15,7 @@
 
 #include "elf/view.h"
 
-enum {
-    CTL_NODE_SIZE = 40,
-    CTL_NODES_MAX = 2048,
-    CTL_TABLES_MAX = 256,
-    CTL_NODE_NAME_MAX = 96,
-    CTL_ANCHORS_MAX = 64
-};
+enum { CTL_NODE_SIZE = 40, CTL_NODES_MAX = 2048, CTL_TABLES_MAX = 256, CTL_NODE_NAME_MAX = 96 };
 
 struct ctl_node {
     char name[CTL_NODE_NAME_MAX];
@@ -44,18 +38,11 @@ struct ctl_tables {
 };
 
 /*
- * Finds the addresses of the text "thread_active_init", which only jemalloc uses:
- * if there are none, the module has no jemalloc. One pass over the constants.
- */
-size_t ctl_find_anchors(const struct view *view, remote_addr anchors[CTL_ANCHORS_MAX]);
-
-/*
- * Returns the tables around a node that has its name at one of these addresses.
- * nth: which of several jemallocs in the module, counted from 0. NULL: there is
+ * Returns the tables around a node with the name "thread_active_init", a text which only
+ * jemalloc uses. nth: which of several jemallocs in the module, counted from 0. NULL: there is
  * none. The caller frees the result.
  */
-struct ctl_tables *ctl_find_tables(const struct view *view, const remote_addr *anchors,
-                                   size_t anchor_count, size_t nth);
+struct ctl_tables *ctl_find_tables(const struct view *view, size_t nth);
 
 /* Returns the function that serves a name ("prof.active"); 0: this version has no such name. */
 remote_addr ctl_function(const struct ctl_tables *tables, const char *path);

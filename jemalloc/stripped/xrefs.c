@@ -19,26 +19,21 @@ enum {
 static const char headline[] = "___ Begin jemalloc statistics ___";
 static const char config_start[] = "/etc/", config_end[] = "malloc.conf";
 
-static bool is_option(const unsigned char *text, size_t len)
-{
-    size_t i = 4;
-
-    while (i < len && i < OPTION_MAX &&
-           ((text[i] >= 'a' && text[i] <= 'z') || text[i] == '_' || text[i] == '.'))
-        i++;
-    return i > 4 && i < len && text[i] == '\0';
-}
-
 static void take_options(struct texts *texts, const struct piece *piece)
 {
     const unsigned char *at = piece->bytes, *end = piece->bytes + piece->len;
 
     while (texts->option_count < TEXTS_MAX &&
            (at = memmem(at, (size_t)(end - at), "opt.", 4)) != NULL) {
-        size_t offset = (size_t)(at - piece->bytes);
+        const size_t offset = (size_t)(at - piece->bytes), len = (size_t)(end - at);
+        size_t n = 4;
+
         if (offset >= piece->fresh)
             return;
-        if (is_option(at, (size_t)(end - at)))
+        while (n < len && n < OPTION_MAX &&
+               ((at[n] >= 'a' && at[n] <= 'z') || at[n] == '_' || at[n] == '.'))
+            n++;
+        if (n > 4 && n < len && at[n] == '\0')
             texts->options[texts->option_count++] = piece->at + offset;
         at += 4;
     }
@@ -170,21 +165,14 @@ static bool users_have(const struct users *users, size_t function)
 struct ballot {
     const struct eh_frames *frames;
     const struct texts *texts;
-    const struct ctl_tables *tables;
     remote_addr argument; /* where the name of an option was last made an argument; 0: nowhere */
     struct {
         remote_addr function;
         unsigned votes;
     } candidates[CANDIDATES_MAX];
     size_t candidate_count;
-    struct users of_root, of_headline;
+    struct users of_headline;
 };
-
-static bool is_option_text(const struct texts *texts, remote_addr target)
-{
-    size_t low = SEARCH_FIRST(i, texts->option_count, texts->options[i] >= target);
-    return low < texts->option_count && texts->options[low] == target;
-}
 
 static void add_vote(struct ballot *ballot, remote_addr function)
 {
@@ -200,97 +188,55 @@ static void add_vote(struct ballot *ballot, remote_addr function)
     ballot->argument = 0;
 }
 
-static bool is_root_table(const struct ctl_tables *tables, remote_addr target)
-{
-    const struct ctl_table *root = &tables->tables[0];
-
-    return (target >= root->start && target < root->end) ||
-           (target >= tables->super_root && target < tables->super_root + 40);
-}
-
 static void visit_vote(void *ctx, const struct ref *ref)
 {
     struct ballot *ballot = ctx;
+    const struct texts *texts = ballot->texts;
+    size_t option;
 
     if (ref->kind == REF_CALL) {
         if (ballot->argument && ref->at - ballot->argument < CALL_NEAR)
             add_vote(ballot, ref->target);
         return;
     }
-    if (is_option_text(ballot->texts, ref->target))
+    option = SEARCH_FIRST(i, texts->option_count, texts->options[i] >= ref->target);
+    if (option < texts->option_count && texts->options[option] == ref->target)
         ballot->argument = ref->at;
-    if (is_root_table(ballot->tables, ref->target))
-        users_add(&ballot->of_root, eh_frames_at(ballot->frames, ref->at));
-    if (ballot->texts->headline && ref->target == ballot->texts->headline)
+    if (texts->headline && ref->target == texts->headline)
         users_add(&ballot->of_headline, eh_frames_at(ballot->frames, ref->at));
 }
 
 /* --- verification --- */
 
-struct root_reach {
-    const struct view *view;
-    const struct eh_frames *frames;
-    const struct users *users;
-    unsigned depth;
-    bool reached;
-};
-
-static void visit_reach(void *ctx, const struct ref *ref)
-{
-    struct root_reach *reach = ctx;
-    size_t function;
-
-    if (reach->reached || !eh_frames_begin_at(reach->frames, ref->target))
-        return;
-    function = eh_frames_from(reach->frames, ref->target);
-    reach->reached = users_have(reach->users, function);
-    if (reach->reached || reach->depth == 0)
-        return;
-    struct ref_query query = {.kinds = REF_CALL | REF_JUMP, .visit = visit_reach, .ctx = reach};
-    reach->depth--;
-    xrefs_visit_function(reach->view, reach->frames, function, &query);
-    reach->depth++;
-}
-
-/* True if the function uses the root, directly or within two calls (ctl_byname). */
-static bool leads_to_root(const struct view *view, const struct ballot *ballot, remote_addr start)
-{
-    struct root_reach reach = {view, ballot->frames, &ballot->of_root, 2, false};
-
-    visit_reach(&reach, &(struct ref){.at = start, .target = start, .kind = REF_CALL});
-    return reach.reached;
-}
-
 struct root_search {
     const struct view *view;
     const struct eh_frames *frames;
     const struct ctl_tables *tables;
-    unsigned depth;
+    unsigned depth; /* of functions that may still be followed */
     bool reached;
 };
-
-static void follow_to_root(struct root_search *search, size_t function);
 
 static void visit_to_root(void *ctx, const struct ref *ref)
 {
     struct root_search *search = ctx;
-
-    if (search->reached)
-        return;
-    if (ref->kind == REF_ADDRESS || ref->kind == REF_DATA)
-        search->reached = is_root_table(search->tables, ref->target);
-    else if (search->depth > 0 && eh_frames_begin_at(search->frames, ref->target))
-        follow_to_root(search, eh_frames_from(search->frames, ref->target));
-}
-
-static void follow_to_root(struct root_search *search, size_t function)
-{
     const struct ref_query query = {.kinds = REF_ADDRESS | REF_DATA | REF_CALL | REF_JUMP,
                                     .visit = visit_to_root,
                                     .ctx = search};
+    const struct ctl_table *root = &search->tables->tables[0];
+    const remote_addr above = search->tables->super_root;
 
+    if (search->reached)
+        return;
+    if (ref->kind == REF_ADDRESS || ref->kind == REF_DATA) {
+        search->reached = (ref->target >= root->start && ref->target < root->end) ||
+                          (ref->target >= above && ref->target < above + CTL_NODE_SIZE);
+        return;
+    }
+    if (search->depth == 0 || !eh_frames_begin_at(search->frames, ref->target))
+        return;
     search->depth--;
-    xrefs_visit_function(search->view, search->frames, function, &query);
+    xrefs_visit_function(search->view, search->frames, eh_frames_from(search->frames, ref->target),
+                         &query);
     search->depth++;
 }
 
@@ -299,24 +245,24 @@ bool xrefs_reach_root(const struct view *view, const struct eh_frames *frames,
 {
     struct root_search search = {view, frames, tables, 3, false};
 
-    if (eh_frames_begin_at(frames, start))
-        follow_to_root(&search, eh_frames_from(frames, start));
+    visit_to_root(&search, &(struct ref){.at = start, .target = start, .kind = REF_CALL});
     return search.reached;
 }
 
 static const char *elect_mallctl(struct xrefs *xrefs, const struct view *view,
-                                 const struct ballot *ballot)
+                                 const struct ctl_tables *tables, const struct ballot *ballot)
 {
     unsigned next = 0;
 
     for (size_t i = 0; i < ballot->candidate_count; i++) {
         unsigned votes = ballot->candidates[i].votes;
-        if (votes <= next || !leads_to_root(view, ballot, ballot->candidates[i].function))
+        remote_addr function = ballot->candidates[i].function;
+        if (votes <= next || !xrefs_reach_root(view, ballot->frames, tables, function))
             continue;
         if (votes > xrefs->votes) {
             next = xrefs->votes;
             xrefs->votes = votes;
-            xrefs->mallctl = ballot->candidates[i].function;
+            xrefs->mallctl = function;
         } else {
             next = votes;
         }
@@ -366,20 +312,6 @@ static bool visit_around(const struct view *view, const struct ballot *ballot,
     return view_scan(view, start, end, REF_OVERLAP, visit_code, &visit);
 }
 
-/* Returns the only caller whose address is not taken; 0: none, or several. */
-static remote_addr only_caller(const struct callers *callers)
-{
-    size_t only = SIZE_MAX, count = 0;
-
-    for (size_t i = 0; i < callers->found.count; i++) {
-        if (users_have(&callers->taken, callers->found.list[i]))
-            continue;
-        only = callers->found.list[i];
-        count++;
-    }
-    return count == 1 ? eh_frames_start(callers->ballot->frames, only) : 0;
-}
-
 /*
  * malloc_stats_print is the only caller of the function that uses the headline
  * (stats_print). Compilers may also inline it into the handler that runs at exit,
@@ -390,6 +322,7 @@ static remote_addr find_stats_print(const struct view *view, const struct ballot
     struct callers callers = {.ballot = ballot};
     struct ref_query query = {
         .kinds = REF_CALL | REF_JUMP, .visit = visit_headline_caller, .ctx = &callers};
+    size_t only = SIZE_MAX, count = 0;
 
     if (!ballot->of_headline.count || !visit_around(view, ballot, &query))
         return 0;
@@ -405,20 +338,27 @@ static remote_addr find_stats_print(const struct view *view, const struct ballot
         if (!visit_around(view, ballot, &query))
             return 0;
     }
-    return only_caller(&callers);
+    /* The only caller whose address is not taken. */
+    for (size_t i = 0; i < callers.found.count; i++) {
+        if (users_have(&callers.taken, callers.found.list[i]))
+            continue;
+        only = callers.found.list[i];
+        count++;
+    }
+    return count == 1 ? eh_frames_start(ballot->frames, only) : 0;
 }
 
 const char *xrefs_find(struct xrefs *xrefs, const struct view *view, const struct eh_frames *frames,
                        const struct texts *texts, const struct ctl_tables *tables)
 {
-    struct ballot ballot = {.frames = frames, .texts = texts, .tables = tables};
+    struct ballot ballot = {.frames = frames, .texts = texts};
     const struct ref_query query = {
         .kinds = REF_ADDRESS | REF_DATA | REF_CALL, .visit = visit_vote, .ctx = &ballot};
 
     memset(xrefs, 0, sizeof *xrefs);
     if (!xrefs_visit_code(view, &query))
         return "its code cannot be read";
-    const char *why = elect_mallctl(xrefs, view, &ballot);
+    const char *why = elect_mallctl(xrefs, view, tables, &ballot);
     if (!why)
         xrefs->stats_print = find_stats_print(view, &ballot);
     return why;
@@ -449,23 +389,15 @@ static void visit_version(void *ctx, const struct ref *ref)
     match->found = ref->target;
 }
 
-static bool visit_ctl(const struct view *view, const struct eh_frames *frames,
-                      const struct ctl_tables *tables, const char *path,
-                      const struct ref_query *query)
-{
-    remote_addr start = ctl_function(tables, path);
-
-    return start && eh_frames_begin_at(frames, start) &&
-           xrefs_visit_function(view, frames, eh_frames_from(frames, start), query);
-}
-
 bool xrefs_version(const struct view *view, const struct eh_frames *frames,
                    const struct ctl_tables *tables, char *out, size_t size)
 {
     struct first_match match = {view, out, size, 0};
     const struct ref_query query = {.kinds = REF_ADDRESS, .visit = visit_version, .ctx = &match};
+    remote_addr start = ctl_function(tables, "version");
 
-    return visit_ctl(view, frames, tables, "version", &query) && match.found;
+    return start && eh_frames_begin_at(frames, start) &&
+           xrefs_visit_function(view, frames, eh_frames_from(frames, start), &query) && match.found;
 }
 
 bool xrefs_version_in(const struct view *view, remote_addr start, remote_addr end, char *out,

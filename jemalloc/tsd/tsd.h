@@ -3,7 +3,7 @@
  * storage at the same distance from the thread pointer in every thread. Read from
  * memory, without a call and without a stop.
  *
- * The layout is chosen by the version and the commits after it (tsd/layout.h), and then
+ * The layout is chosen by the version and the commits after it (tsd/place.h), and then
  * proven on the data of all threads: prof_tdata is null or one of the data that the
  * reader knows, the state is a possible one, the count of bytes until the next sample is
  * below its bound or has the value that only a defect leaves. What cannot be proven

@@ -1,6 +1,6 @@
 /* A version string, which a target may choose. */
 #include "fuzz.h"
-#include "jemalloc/version.h"
+#include "jemalloc/instance.h"
 
 #include <string.h>
 

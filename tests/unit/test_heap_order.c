@@ -78,7 +78,7 @@ static const char *next_stack(const char *text, const struct stack *stack, bool 
 static void check_order(unsigned different, uint32_t shared)
 {
     struct model profile = {0};
-    const struct heap_text text = {.model = &profile, .lg_sample = 19};
+    const struct heap_text text = {.lg_sample = 19};
     struct sink sink;
     size_t written;
     const char *at;

@@ -1,6 +1,6 @@
 /* The table of jemalloc's names: lookups and refusals. */
 #include "check.h"
-#include "jemalloc/access.h"
+#include "jemalloc/names.h"
 #include "jemalloc/hooks.h"
 
 #include <string.h>

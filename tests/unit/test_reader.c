@@ -1,7 +1,6 @@
 /* The profile read from memory, for each layout of jemalloc's structures. */
 #include "check.h"
 #include "jemalloc/faults.h"
-#include "jemalloc/reader/bias.h"
 #include "jemalloc/reader/heap_text.h"
 #include "reader_rig.h"
 

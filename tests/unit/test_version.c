@@ -1,6 +1,6 @@
 /* jemalloc's version string. */
 #include "check.h"
-#include "jemalloc/version.h"
+#include "jemalloc/instance.h"
 
 #include <stddef.h>
 

@@ -1,6 +1,6 @@
 /* Variables found by the functions of their names: the byte that a getter and a setter share. */
 #include "check.h"
-#include "jemalloc/stripped/globals.h"
+#include "jemalloc/stripped/stripped.h"
 #include "own.h"
 #include "x86_64_program.h"
 
@@ -22,7 +22,6 @@ static uint64_t variable(unsigned i)
 
 static struct globals find(void)
 {
-    remote_addr anchors[CTL_ANCHORS_MAX];
     struct globals globals = {0};
     struct eh_frames frames;
     struct view view;
@@ -30,8 +29,7 @@ static struct globals find(void)
     memory_forget(&own.memory);
     if (!CHECK(view_open(&view, &module, &own.target, &own.memory)))
         return globals;
-    struct ctl_tables *tables =
-        ctl_find_tables(&view, anchors, ctl_find_anchors(&view, anchors), 0);
+    struct ctl_tables *tables = ctl_find_tables(&view, 0);
     if (CHECK(tables) && CHECK(eh_frames_load(&frames, &view))) {
         globals_find(&globals, &view, &frames, tables);
         eh_frames_free(&frames);
