@@ -71,26 +71,6 @@ static unsigned char match_text(const struct filter *filter, const char *text)
                            (regex_matches(filter->show, text) ? FILTER_SHOW : 0));
 }
 
-static unsigned char *match_functions(const struct filter *filter,
-                                      const struct locations *locations)
-{
-    unsigned char *found = calloc(locations->function_count + 1, 1);
-
-    for (size_t i = 0; found && i < locations->function_count; i++)
-        found[i] = match_text(filter, locations->functions[i].name) |
-                   match_text(filter, locations->functions[i].file);
-    return found;
-}
-
-static unsigned char *match_mappings(const struct filter *filter, const struct locations *locations)
-{
-    unsigned char *found = calloc(locations->mapping_count + 1, 1);
-
-    for (size_t i = 0; found && i < locations->mapping_count; i++)
-        found[i] = match_text(filter, locations->mappings[i].path);
-    return found;
-}
-
 /*
  * Strips the prefixes of jemalloc's builds (configure --with-jemalloc-prefix),
  * then those of its functions.
@@ -169,16 +149,6 @@ static bool is_allocator_name(const char *name)
     return is_entry_name(name) || is_internal(strip_prefix(name));
 }
 
-/* True if other code calls this function to allocate; the outermost line is the function. */
-static bool is_location_entry(const struct locations *locations, const struct location *location)
-{
-    return location->count &&
-           is_entry_name(
-               locations
-                   ->functions[locations->lines[location->first + location->count - 1].function]
-                   .name);
-}
-
 bool filter_is_allocator_module(const struct location_mapping *mapping)
 {
     const char *slash = strrchr(mapping->path, '/');
@@ -198,56 +168,55 @@ static bool is_allocator(const struct locations *locations, const struct locatio
     return true;
 }
 
-/* Removes the hidden lines. A mapping's file counts for all lines of its locations. */
-static void hide_lines(const struct filter *filter, struct locations *locations,
-                       struct location *location, unsigned char of_mapping,
-                       const unsigned char *functions)
-{
-    struct location_line *lines = &locations->lines[location->first];
-    uint32_t kept = 0;
-
-    for (uint32_t i = 0; i < location->count; i++) {
-        unsigned char found = functions[lines[i].function];
-        bool hidden = filter->hide && ((found | of_mapping) & FILTER_HIDE);
-        bool shown = !filter->show || ((found | of_mapping) & FILTER_SHOW);
-        if (!hidden && shown)
-            lines[kept++] = lines[i];
-    }
-    location->count = kept;
-}
-
 static struct filter_mark mark_locations(const struct filter *filter, struct locations *locations,
                                          struct location *location, const unsigned char *functions,
                                          const unsigned char *mappings)
 {
     unsigned char of_mapping = location->mapping == TABLE_NONE ? 0 : mappings[location->mapping],
                   found = of_mapping;
+    struct location_line *lines = &locations->lines[location->first];
+    uint32_t kept = 0;
     struct filter_mark result;
 
     for (uint32_t i = 0; i < location->count; i++)
-        found |= functions[locations->lines[location->first + i].function];
+        found |= functions[lines[i].function];
     result.matches = found;
     result.ignored = filter->ignore && (found & FILTER_IGNORE);
     result.focused = !result.ignored && (!filter->focus || (found & FILTER_FOCUS));
     result.certain = is_allocator(locations, location);
-    result.entry = is_location_entry(locations, location);
+    /* True if other code calls this function to allocate; the outermost line is the function. */
+    result.entry = location->count &&
+                   is_entry_name(locations->functions[lines[location->count - 1].function].name);
     result.mapping = location->mapping;
     result.allocator = result.certain || !location->named;
-    hide_lines(filter, locations, location, of_mapping, functions);
+    /* Removes the hidden lines. A mapping's file counts for all lines of its locations. */
+    for (uint32_t i = 0; i < location->count; i++) {
+        unsigned char of_line = functions[lines[i].function];
+        bool hidden = filter->hide && ((of_line | of_mapping) & FILTER_HIDE);
+        bool shown = !filter->show || ((of_line | of_mapping) & FILTER_SHOW);
+        if (!hidden && shown)
+            lines[kept++] = lines[i];
+    }
+    location->count = kept;
     result.hidden = location->count == 0;
     return result;
 }
 
 struct filter_mark *filter_apply(const struct filter *filter, struct locations *locations)
 {
-    AUTO_FREE unsigned char *functions = match_functions(filter, locations);
-    AUTO_FREE unsigned char *mappings = match_mappings(filter, locations);
+    AUTO_FREE unsigned char *functions = calloc(locations->function_count + 1, 1);
+    AUTO_FREE unsigned char *mappings = calloc(locations->mapping_count + 1, 1);
     struct filter_mark *marks = calloc(locations->count + 1, sizeof *marks);
 
     if (!functions || !mappings || !marks) {
         free(marks);
         return NULL;
     }
+    for (size_t i = 0; i < locations->function_count; i++)
+        functions[i] = match_text(filter, locations->functions[i].name) |
+                       match_text(filter, locations->functions[i].file);
+    for (size_t i = 0; i < locations->mapping_count; i++)
+        mappings[i] = match_text(filter, locations->mappings[i].path);
     for (size_t i = 0; i < locations->count; i++)
         marks[i] = mark_locations(filter, locations, &locations->list[i], functions, mappings);
     return marks;
@@ -263,9 +232,11 @@ static uint32_t wrapper_calls(const struct filter_mark *marks, const uint32_t *l
 {
     uint32_t mapping = marks[list[first]].mapping;
 
+    if (mapping == TABLE_NONE)
+        return 0;
     for (uint32_t i = first; i + 1 < depth && i < first + WRAPPER_CALLS; i++) {
         const struct filter_mark *mark = &marks[list[i]];
-        if (mapping == TABLE_NONE || mark->mapping != mapping)
+        if (mark->mapping != mapping)
             break;
         if (mark->entry)
             return i + 1 - first;

@@ -43,8 +43,7 @@ struct parser {
     struct cursor text; /* the rest of it */
     struct address_table addresses;
     struct table uids; /* its seed is also that of the addresses */
-    const struct heap_reader *reader;
-    const char *passed; /* the part of the text before it has been passed to the reader */
+
     size_t address_capacity, frame_capacity, stack_capacity, line_capacity, thread_line_capacity,
         thread_capacity, mapping_capacity;
     bool by_thread; /* thread_lines are kept */
@@ -146,25 +145,6 @@ static bool addresses_grow(struct parser *parser)
     return true;
 }
 
-/* Adds an address that has no place yet. */
-static bool add_new_address(struct parser *parser, uint64_t address)
-{
-    struct heap_profile *profile = parser->profile;
-
-    if (!GROW(parser, profile->addresses, parser->address_capacity, profile->address_count,
-              ADDRESSES_MAX))
-        return false;
-    if (parser->addresses.count >= parser->addresses.size / 2 && !addresses_grow(parser)) {
-        parser->no_memory = true;
-        return false;
-    }
-    *address_slot(parser, address) =
-        (struct address_slot){address, (uint32_t)profile->address_count};
-    parser->addresses.count++;
-    profile->addresses[profile->address_count++] = address;
-    return true;
-}
-
 static bool add_frame(struct parser *parser, uint64_t address)
 {
     struct heap_profile *profile = parser->profile;
@@ -175,8 +155,17 @@ static bool add_frame(struct parser *parser, uint64_t address)
         return false;
     if (place == TABLE_NONE) {
         place = (uint32_t)profile->address_count;
-        if (!add_new_address(parser, address))
+        if (!GROW(parser, profile->addresses, parser->address_capacity, profile->address_count,
+                  ADDRESSES_MAX))
             return false;
+        if (parser->addresses.count >= parser->addresses.size / 2 && !addresses_grow(parser)) {
+            parser->no_memory = true;
+            return false;
+        }
+        *address_slot(parser, address) =
+            (struct address_slot){address, (uint32_t)profile->address_count};
+        parser->addresses.count++;
+        profile->addresses[profile->address_count++] = address;
     }
     profile->frames[profile->frame_count++] = place;
     return true;
@@ -248,32 +237,6 @@ static uint32_t find_thread(struct parser *parser, uint64_t uid)
     return place;
 }
 
-static void name_thread(struct parser *parser, uint64_t uid, const struct cursor *rest)
-{
-    uint32_t place = find_thread(parser, uid);
-    struct heap_thread *thread;
-
-    if (place == TABLE_NONE || rest->at == rest->end)
-        return;
-    thread = &parser->profile->threads[place];
-    free(thread->name);
-    thread->name = strndup(rest->at, cursor_left(*rest));
-    if (!thread->name)
-        parser->no_memory = true;
-}
-
-static void add_thread_line(struct parser *parser, uint64_t uid, const struct heap_counts *counts)
-{
-    struct heap_profile *profile = parser->profile;
-    uint32_t thread = find_thread(parser, uid);
-
-    if (thread == TABLE_NONE || !GROW(parser, profile->thread_lines, parser->thread_line_capacity,
-                                      profile->thread_line_count, THREAD_LINES_MAX))
-        return;
-    profile->thread_lines[profile->thread_line_count++] =
-        (struct heap_line){(uint32_t)profile->stack_count - 1, thread, *counts};
-}
-
 /*
  * Parses "t*: ..." and "t3: ...", which belong to the header before the first
  * stack, then to the stack before them.
@@ -281,8 +244,10 @@ static void add_thread_line(struct parser *parser, uint64_t uid, const struct he
 static bool take_thread(struct parser *parser, struct cursor *line)
 {
     struct heap_profile *profile = parser->profile;
+    struct heap_thread *thread;
     struct heap_counts counts;
     uint64_t uid = 0;
+    uint32_t place;
     bool all;
 
     if (!cursor_take_text(line, "t"))
@@ -292,45 +257,49 @@ static bool take_thread(struct parser *parser, struct cursor *line)
         !take_counts(line, &counts))
         return false;
     take_spaces(line);
-    if (all && profile->stack_count == 0)
+    if (all && profile->stack_count == 0) {
         profile->header = counts;
-    else if (all)
+    } else if (all) {
         add_count_line(parser, &counts);
-    else if (profile->stack_count == 0)
-        name_thread(parser, uid, line);
-    else if (parser->by_thread)
-        add_thread_line(parser, uid, &counts);
-    return true;
-}
-
-/* Parses "28: 4526080 [0: 0] @ 0x7f1 0x55d0". */
-static bool take_old_line(struct parser *parser, struct cursor *line)
-{
-    struct heap_counts counts;
-
-    if (!take_counts(line, &counts))
-        return false;
-    take_spaces(line);
-    if (!cursor_take_text(line, "@"))
-        return false;
-    if (parse_stack(parser, line))
-        add_count_line(parser, &counts);
+    } else if (profile->stack_count == 0) {
+        place = find_thread(parser, uid);
+        if (place == TABLE_NONE || line->at == line->end)
+            return true;
+        thread = &profile->threads[place];
+        free(thread->name);
+        thread->name = strndup(line->at, cursor_left(*line));
+        if (!thread->name)
+            parser->no_memory = true;
+    } else if (parser->by_thread) {
+        place = find_thread(parser, uid);
+        if (place != TABLE_NONE && GROW(parser, profile->thread_lines, parser->thread_line_capacity,
+                                        profile->thread_line_count, THREAD_LINES_MAX))
+            profile->thread_lines[profile->thread_line_count++] =
+                (struct heap_line){(uint32_t)profile->stack_count - 1, place, counts};
+    }
     return true;
 }
 
 static void parse_line(struct parser *parser, struct cursor *line)
 {
+    struct heap_counts counts;
     bool taken;
 
     take_spaces(line);
     if (line->at == line->end)
         return;
-    if (!parser->threaded)
-        taken = take_old_line(parser, line);
-    else if (cursor_take_text(line, "@"))
+    if (!parser->threaded) {
+        /* "28: 4526080 [0: 0] @ 0x7f1 0x55d0" */
+        taken = take_counts(line, &counts);
+        take_spaces(line);
+        taken = taken && cursor_take_text(line, "@");
+        if (taken && parse_stack(parser, line))
+            add_count_line(parser, &counts);
+    } else if (cursor_take_text(line, "@")) {
         taken = parse_stack(parser, line);
-    else
+    } else {
         taken = take_thread(parser, line);
+    }
     if (!taken)
         parser->profile->odd_lines++;
 }
@@ -359,24 +328,20 @@ static bool copy_path(struct parser *parser, const struct map_entry *entry,
     return mapping->text && mapping->path;
 }
 
-static bool continues_mapping(const struct heap_mapping *last, const struct heap_mapping *next)
-{
-    return last->end == next->start && *next->path && last->text == next->text &&
-           last->offset + (last->end - last->start) == next->offset;
-}
-
 static void add_mapping(struct parser *parser, const struct map_entry *entry)
 {
     struct heap_profile *profile = parser->profile;
     struct heap_mapping next = {.start = entry->start, .end = entry->end, .offset = entry->offset};
+    struct heap_mapping *last =
+        profile->mapping_count ? &profile->mappings[profile->mapping_count - 1] : NULL;
 
     if (!copy_path(parser, entry, &next) ||
         !GROW(parser, profile->mappings, parser->mapping_capacity, profile->mapping_count,
               MAPPINGS_MAX)) {
         parser->no_memory = true; /* also if there are too many */
-    } else if (profile->mapping_count &&
-               continues_mapping(&profile->mappings[profile->mapping_count - 1], &next)) {
-        profile->mappings[profile->mapping_count - 1].end = next.end;
+    } else if (last && last->end == next.start && *next.path && last->text == next.text &&
+               last->offset + (last->end - last->start) == next.offset) {
+        last->end = next.end;
     } else {
         profile->mappings[profile->mapping_count++] = next;
     }
@@ -386,24 +351,6 @@ static int by_start(const void *a, const void *b)
 {
     const struct heap_mapping *x = a, *y = b;
     return x->start < y->start ? -1 : x->start > y->start;
-}
-
-/* Makes each address belong to at most one mapping, whatever the text contains. */
-static void sort_mappings(struct heap_profile *profile)
-{
-    size_t kept = 0;
-
-    if (profile->mapping_count)
-        qsort(profile->mappings, profile->mapping_count, sizeof *profile->mappings, by_start);
-    for (size_t i = 0; i < profile->mapping_count; i++) {
-        struct heap_mapping *mapping = &profile->mappings[i];
-        if (mapping->start < mapping->end &&
-            (!kept || profile->mappings[kept - 1].end <= mapping->start))
-            profile->mappings[kept++] = *mapping;
-        else
-            profile->odd_maps++;
-    }
-    profile->mapping_count = kept;
 }
 
 /*
@@ -420,31 +367,38 @@ static bool is_kernels_path(const struct map_entry *entry)
     return !entry->path_len;
 }
 
-static void take_map(struct parser *parser, const struct map_entry *entry)
-{
-    if (!(entry->prot & MAP_EXEC))
-        return;
-    parser->profile->odd_maps += !is_kernels_path(entry);
-    add_mapping(parser, entry);
-}
-
 static void take_maps(struct parser *parser)
 {
+    struct heap_profile *profile = parser->profile;
     struct map_entry entry;
+    size_t kept = 0;
     int found;
 
-    parser->profile->has_maps = true;
+    profile->has_maps = true;
     while (!text_is_over(parser)) {
         struct cursor line = parser->text;
         found = parse_map_line(&parser->text, &entry);
-        if (found > 0)
-            take_map(parser, &entry);
-        else if (found == 0)
+        if (found == 0)
             break;
-        else if (!cursor_begins(line, "\n"))
-            parser->profile->odd_maps++;
+        if (found < 0) {
+            profile->odd_maps += !cursor_begins(line, "\n");
+        } else if (entry.prot & MAP_EXEC) {
+            profile->odd_maps += !is_kernels_path(&entry);
+            add_mapping(parser, &entry);
+        }
     }
-    sort_mappings(parser->profile);
+    /* Makes each address belong to at most one mapping, whatever the text contains. */
+    if (profile->mapping_count)
+        qsort(profile->mappings, profile->mapping_count, sizeof *profile->mappings, by_start);
+    for (size_t i = 0; i < profile->mapping_count; i++) {
+        struct heap_mapping *mapping = &profile->mappings[i];
+        if (mapping->start < mapping->end &&
+            (!kept || profile->mappings[kept - 1].end <= mapping->start))
+            profile->mappings[kept++] = *mapping;
+        else
+            profile->odd_maps++;
+    }
+    profile->mapping_count = kept;
 }
 
 /* Parses "heap profile: 28: 4526080 [0: 0] @ heap_v2/524288"; the period may be missing. */
@@ -499,25 +453,12 @@ static bool take_header(struct parser *parser)
     return good && profile->period > 0 && line.at == line.end;
 }
 
-/* Tells the reader from time to time how much of the text is no longer needed. */
-static void pass_text(struct parser *parser)
-{
-    size_t len = (size_t)(parser->text.at - parser->passed);
-
-    if (!parser->reader || len < PASSED_STEP)
-        return;
-    parser->reader->passed(parser->reader->ctx, parser->passed, len);
-    parser->passed = parser->text.at;
-}
-
 fault_code heap_parse_once(struct heap_profile *profile, const char *text, size_t len,
                            bool by_thread, const struct heap_reader *reader, struct fault *fault)
 {
-    struct parser parser = {.profile = profile,
-                            .text = cursor_of(text, len),
-                            .by_thread = by_thread,
-                            .reader = reader,
-                            .passed = text};
+    struct parser parser = {
+        .profile = profile, .text = cursor_of(text, len), .by_thread = by_thread};
+    const char *passed = text; /* the part of the text before it has been passed to the reader */
     struct cursor line;
     bool good;
 
@@ -530,7 +471,12 @@ fault_code heap_parse_once(struct heap_profile *profile, const char *text, size_
             break;
         }
         parse_line(&parser, &line);
-        pass_text(&parser);
+        /* Tells the reader from time to time how much of the text is no longer needed. */
+        size_t done = (size_t)(parser.text.at - passed);
+        if (reader && done >= PASSED_STEP) {
+            reader->passed(reader->ctx, passed, done);
+            passed = parser.text.at;
+        }
     }
     free(parser.addresses.slots);
     table_free(&parser.uids);
@@ -587,18 +533,6 @@ void heap_free(struct heap_profile *profile)
     memset(profile, 0, sizeof *profile);
 }
 
-/*
- * An allocation of z bytes is sampled with probability p = 1 - exp(-z/period),
- * so a sample stands for 1/p allocations. The variance of a sum of n samples of
- * z/p each is estimated without bias by n * (z/p)^2 * (1 - p) (Horvitz-Thompson).
- */
-static struct heap_estimate estimate_poisson(double period, double n, double s)
-{
-    double size = s / n, p = -expm1(-size / period), spread = n * (1 - p) / (p * p);
-
-    return (struct heap_estimate){n / p, s / p, spread * size * size, spread};
-}
-
 struct heap_estimate heap_estimate(const struct heap_profile *profile, uint64_t objects,
                                    uint64_t bytes)
 {
@@ -606,9 +540,16 @@ struct heap_estimate heap_estimate(const struct heap_profile *profile, uint64_t 
 
     if (objects == 0 || bytes == 0 || profile->sampling == HEAP_EXACT)
         return (struct heap_estimate){n, s, 0, 0};
-    if (profile->sampling == HEAP_POISSON)
-        return estimate_poisson(period, n, s);
-    double scale = s / n < period ? period / (s / n) : 1;
+    double size = s / n, scale = size < period ? period / size : 1;
+    /*
+     * An allocation of z bytes is sampled with probability p = 1 - exp(-z/period),
+     * so a sample stands for 1/p allocations. The variance of a sum of n samples of
+     * z/p each is estimated without bias by n * (z/p)^2 * (1 - p) (Horvitz-Thompson).
+     */
+    if (profile->sampling == HEAP_POISSON) {
+        double p = -expm1(-size / period), spread = n * (1 - p) / (p * p);
+        return (struct heap_estimate){n / p, s / p, spread * size * size, spread};
+    }
     return (struct heap_estimate){n * scale, s * scale, (scale - 1) * scale * s * s / n,
                                   (scale - 1) * scale * n};
 }
@@ -620,19 +561,16 @@ bool heap_stack_cut(const struct heap_profile *profile, const struct heap_stack 
     return stack->depth >= limit;
 }
 
-static bool same_mapping(const struct heap_mapping *a, const struct heap_mapping *b)
-{
-    return a->start == b->start && a->end == b->end && a->offset == b->offset &&
-           strcmp(a->path, b->path) == 0;
-}
-
 bool heap_same_mappings(const struct heap_profile *a, const struct heap_profile *b)
 {
     if (a->mapping_count != b->mapping_count)
         return false;
-    for (size_t i = 0; i < a->mapping_count; i++)
-        if (!same_mapping(&a->mappings[i], &b->mappings[i]))
+    for (size_t i = 0; i < a->mapping_count; i++) {
+        const struct heap_mapping *x = &a->mappings[i], *y = &b->mappings[i];
+        if (x->start != y->start || x->end != y->end || x->offset != y->offset ||
+            strcmp(x->path, y->path) != 0)
             return false;
+    }
     return true;
 }
 
@@ -645,26 +583,20 @@ static const struct heap_mapping *find_vdso(const struct heap_profile *profile)
     return NULL;
 }
 
-/* Both are sorted; a library may have been loaded or unloaded in between. */
-static size_t count_common(const struct heap_profile *a, const struct heap_profile *b)
+bool heap_same_process(const struct heap_profile *a, const struct heap_profile *b)
 {
+    const struct heap_mapping *vdso = find_vdso(a), *other = find_vdso(b);
+    size_t more = a->mapping_count > b->mapping_count ? a->mapping_count : b->mapping_count;
     size_t common = 0;
 
+    if (a->period != b->period || !more || (vdso && other && vdso->start != other->start))
+        return false;
+    /* Both are sorted; a library may have been loaded or unloaded in between. */
     for (size_t i = 0, j = 0; i < a->mapping_count && j < b->mapping_count;) {
         const struct heap_mapping *x = &a->mappings[i], *y = &b->mappings[j];
         common += x->start == y->start && strcmp(x->path, y->path) == 0;
         i += x->start <= y->start;
         j += y->start <= x->start;
     }
-    return common;
-}
-
-bool heap_same_process(const struct heap_profile *a, const struct heap_profile *b)
-{
-    const struct heap_mapping *x = find_vdso(a), *y = find_vdso(b);
-    size_t more = a->mapping_count > b->mapping_count ? a->mapping_count : b->mapping_count;
-
-    if (a->period != b->period || !more || (x && y && x->start != y->start))
-        return false;
-    return count_common(a, b) >= (more + 1) / 2;
+    return common >= (more + 1) / 2;
 }

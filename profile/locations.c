@@ -71,65 +71,42 @@ static bool same_function_line(const void *ctx, uint32_t place, const void *key)
            strcmp(have->linkage, want->linkage) == 0;
 }
 
-static uint64_t hash_function(const struct table *table, const struct function *function)
-{
-    return table_hash_number(table, function->start_line) ^
-           table_hash_bytes(table, function->name, strlen(function->name)) << 2 ^
-           table_hash_bytes(table, function->file, strlen(function->file)) ^
-           table_hash_bytes(table, function->linkage, strlen(function->linkage)) << 1;
-}
-
-/* Returns the group of the functions that are shown as this one is. */
-static uint32_t find_group_of(struct locations *locations, const char *name)
-{
-    char shortened[NAME_SIZE];
-
-    if (locations->short_names)
-        name = short_name(name, shortened, sizeof shortened);
-    return find_group(locations, name);
-}
-
-/* Keeps the name of a function: few have another one than their group. */
-static const char *keep_full_name(struct locations *locations, const struct function *function)
-{
-    const char *shown = locations->groups[function->group];
-
-    return strcmp(shown, function->name) == 0 ? shown : keep_text(locations, function->name);
-}
-
-/* Completes a new function, and copies its strings. False: out of memory. */
-static bool keep_function(struct locations *locations, struct function *function)
-{
-    function->group = find_group_of(locations, function->name);
-    if (function->group == TABLE_NONE)
-        return false;
-    function->name = keep_full_name(locations, function);
-    function->linkage = keep_text(locations, function->linkage);
-    function->file = keep_text(locations, function->file);
-    if (!function->name || !function->linkage || !function->file)
-        return false;
-    function->kind = code_kind(function->name);
-    if (function->kind == CODE_OWN)
-        function->kind = function->module;
-    return true;
-}
-
 /* Returns the number of the function; copies its strings if it is new. */
 static uint32_t find_function(struct locations *locations, struct function function)
 {
+    struct table *table = &locations->function_table;
+    const char *shown = function.name;
+    char shortened[NAME_SIZE];
+    uint64_t hash;
     uint32_t place;
 
     if (strcmp(function.linkage, function.name) == 0)
         function.linkage = "";
     if (!GROW(locations->functions, locations->function_capacity, locations->function_count))
         return TABLE_NONE;
-    place =
-        table_put(&locations->function_table, hash_function(&locations->function_table, &function),
-                  same_function_line, locations, &function, (uint32_t)locations->function_count);
+    hash = table_hash_number(table, function.start_line) ^
+           table_hash_bytes(table, function.name, strlen(function.name)) << 2 ^
+           table_hash_bytes(table, function.file, strlen(function.file)) ^
+           table_hash_bytes(table, function.linkage, strlen(function.linkage)) << 1;
+    place = table_put(table, hash, same_function_line, locations, &function,
+                      (uint32_t)locations->function_count);
     if (place == TABLE_NONE || place != locations->function_count)
         return place;
-    if (!keep_function(locations, &function))
+    if (locations->short_names)
+        shown = short_name(function.name, shortened, sizeof shortened);
+    function.group = find_group(locations, shown);
+    if (function.group == TABLE_NONE)
         return TABLE_NONE;
+    /* Few functions have another name than their group. */
+    shown = locations->groups[function.group];
+    function.name = strcmp(shown, function.name) == 0 ? shown : keep_text(locations, function.name);
+    function.linkage = keep_text(locations, function.linkage);
+    function.file = keep_text(locations, function.file);
+    if (!function.name || !function.linkage || !function.file)
+        return TABLE_NONE;
+    function.kind = code_kind(function.name);
+    if (function.kind == CODE_OWN)
+        function.kind = function.module;
     locations->functions[place] = function;
     locations->function_count++;
     return place;
@@ -152,21 +129,6 @@ static bool add_location_line(struct locations *locations, struct location *loca
     return true;
 }
 
-/* Records in the profile's mapping which kinds of names its locations have. */
-static void note_line(struct locations *locations, const struct location *location,
-                      const struct symbol_line *line)
-{
-    struct location_mapping *mapping;
-
-    if (location->mapping == TABLE_NONE)
-        return;
-    mapping = &locations->mappings[location->mapping];
-    mapping->has_functions = true;
-    mapping->has_files |= line->file && *line->file;
-    mapping->has_lines |= line->line > 0;
-    mapping->has_inlines |= location->count > 1;
-}
-
 static bool add_known(struct locations *locations, struct location *location,
                       const struct symbol_line *lines, size_t count)
 {
@@ -177,7 +139,13 @@ static bool add_known(struct locations *locations, struct location *location,
                                     .start_line = lines[i].start_line};
         if (!add_location_line(locations, location, &function, lines[i].line))
             return false;
-        note_line(locations, location, &lines[i]);
+        if (location->mapping == TABLE_NONE)
+            continue;
+        struct location_mapping *mapping = &locations->mappings[location->mapping];
+        mapping->has_functions = true;
+        mapping->has_files |= *function.file != '\0';
+        mapping->has_lines |= lines[i].line > 0;
+        mapping->has_inlines |= location->count > 1;
     }
     location->named = true;
     return true;
@@ -255,68 +223,43 @@ static int by_address(const void *a, const void *b, void *ctx)
     return x < y ? -1 : x > y;
 }
 
-static uint32_t *address_order(const struct heap_profile *profile)
-{
-    uint32_t *order = reallocarray(NULL, profile->address_count + 1, sizeof *order);
-
-    for (size_t i = 0; order && i < profile->address_count; i++)
-        order[i] = (uint32_t)i;
-    if (order)
-        qsort_r(order, profile->address_count, sizeof *order, by_address, profile->addresses);
-    return order;
-}
-
-static bool resolve_location(struct locations *locations, struct location *location,
-                             size_t first_mapping, struct symbols *symbols)
-{
-    const struct symbol_line *lines;
-    size_t count = symbols_lines(symbols, location->address, &lines);
-
-    location->mapping = find_mapping(locations, first_mapping, location->address);
-    if (location->mapping != TABLE_NONE)
-        (void)symbols_build_id(symbols, location->address,
-                               &locations->mappings[location->mapping].build_id);
-    location->first = (uint32_t)locations->line_count;
-    return count ? add_known(locations, location, lines, count) : add_unknown(locations, location);
-}
-
-/* Looks all addresses up at once, in their order. Names that only the perf map has come last. */
-static bool look_up(const struct locations *locations, size_t first, const uint32_t *order,
-                    struct symbols *symbols)
-{
-    const size_t count = locations->count - first;
-    AUTO_FREE uint64_t *addresses = reallocarray(NULL, count + 1, sizeof *addresses);
-
-    for (size_t i = 0; addresses && i < count; i++)
-        addresses[i] = locations->list[first + order[i]].address;
-    if (!addresses)
-        return false;
-    symbols_ask(symbols, addresses, count);
-    if (symbols_find_map(symbols))
-        symbols_read_map(symbols);
-    return true;
-}
-
 bool locations_add(struct locations *locations, const struct heap_profile *profile,
                    struct symbols *symbols)
 {
     size_t first = locations->count, first_mapping = locations->mapping_count;
-    AUTO_FREE uint32_t *order = address_order(profile);
+    const size_t count = profile->address_count;
+    AUTO_FREE uint64_t *addresses = reallocarray(NULL, count + 1, sizeof *addresses);
+    AUTO_FREE uint32_t *order = reallocarray(NULL, count + 1, sizeof *order);
 
-    if (!order || !add_mappings(locations, profile))
+    if (!addresses || !order || !add_mappings(locations, profile))
         return false;
-    for (size_t i = 0; i < profile->address_count; i++) {
+    for (size_t i = 0; i < count; i++) {
+        order[i] = (uint32_t)i;
         if (!GROW(locations->list, locations->capacity, locations->count))
             return false;
         locations->list[locations->count++] =
             (struct location){.address = profile->addresses[i] - (profile->addresses[i] > 0)};
     }
-    if (!look_up(locations, first, order, symbols))
-        return false;
-    for (size_t i = 0; i < profile->address_count; i++)
-        if (!resolve_location(locations, &locations->list[first + order[i]], first_mapping,
-                              symbols))
+    qsort_r(order, count, sizeof *order, by_address, profile->addresses);
+    for (size_t i = 0; i < count; i++)
+        addresses[i] = locations->list[first + order[i]].address;
+    /* Looks all addresses up at once, in order. Names that only the perf map has come last. */
+    symbols_ask(symbols, addresses, count);
+    if (symbols_find_map(symbols))
+        symbols_read_map(symbols);
+    for (size_t i = 0; i < count; i++) {
+        struct location *location = &locations->list[first + order[i]];
+        const struct symbol_line *lines;
+        size_t found = symbols_lines(symbols, location->address, &lines);
+        location->mapping = find_mapping(locations, first_mapping, location->address);
+        if (location->mapping != TABLE_NONE)
+            (void)symbols_build_id(symbols, location->address,
+                                   &locations->mappings[location->mapping].build_id);
+        location->first = (uint32_t)locations->line_count;
+        if (found ? !add_known(locations, location, lines, found)
+                  : !add_unknown(locations, location))
             return false;
+    }
     symbols_finish(symbols);
     return true;
 }
@@ -358,4 +301,67 @@ struct symbols *locations_symbols(const struct heap_profile *profile,
                                               .offset = profile->mappings[i].offset,
                                               .path = profile->mappings[i].text};
     return mappings ? symbols_new(mappings, profile->mapping_count, options) : NULL;
+}
+
+enum { ADDRESSES_SPARE = 1 << 16 }; /* more than those of four profiles */
+
+static bool is_file(const struct heap_mapping *mapping)
+{
+    return mapping->text[0] == '/';
+}
+
+/* Anonymous memory comes and goes if code is made at run time, and has no names anyway. */
+static bool is_same(const struct name_cache *cache, const struct heap_profile *profile)
+{
+    size_t count = 0;
+
+    for (size_t i = 0; i < profile->mapping_count; i++) {
+        const struct heap_mapping *mapping = &profile->mappings[i];
+        const struct name_file *file = &cache->files[count];
+        if (!is_file(mapping))
+            continue;
+        if (count == cache->file_count || file->start != mapping->start ||
+            file->end != mapping->end || file->offset != mapping->offset ||
+            strcmp(file->text, mapping->text) != 0)
+            return false;
+        count++;
+    }
+    return count == cache->file_count;
+}
+
+void name_cache_free(struct name_cache *cache)
+{
+    symbols_free(cache->symbols);
+    cache->symbols = NULL;
+    for (size_t i = 0; i < cache->file_count; i++)
+        free(cache->files[i].text);
+    free(cache->files);
+    cache->files = NULL;
+    cache->file_count = 0;
+}
+
+struct symbols *name_cache_symbols(struct name_cache *cache, const struct heap_profile *profile)
+{
+    if (cache->symbols && is_same(cache, profile) &&
+        symbols_asked(cache->symbols) <= 4 * profile->address_count + ADDRESSES_SPARE)
+        return cache->symbols;
+    name_cache_free(cache);
+    cache->files = calloc(profile->mapping_count + 1, sizeof *cache->files);
+    for (size_t i = 0; cache->files && i < profile->mapping_count; i++) {
+        const struct heap_mapping *mapping = &profile->mappings[i];
+        struct name_file *file = &cache->files[cache->file_count];
+        if (!is_file(mapping))
+            continue;
+        *file = (struct name_file){mapping->start, mapping->end, mapping->offset,
+                                   strdup(mapping->text)};
+        if (!file->text) {
+            name_cache_free(cache);
+            return NULL;
+        }
+        cache->file_count++;
+    }
+    cache->symbols = cache->files ? locations_symbols(profile, &cache->options) : NULL;
+    if (!cache->symbols)
+        name_cache_free(cache);
+    return cache->symbols;
 }

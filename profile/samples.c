@@ -1,10 +1,68 @@
 #include "profile/samples.h"
 #include "base/list.h"
-#include "profile/folding.h"
+#include "profile/locations.h"
 
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+
+/*
+ * Leaves out the innermost calls of a stack that are of a standard library, so
+ * that memory counts as that of the caller which asked for it: a row
+ * "std::vector::push_back" would tell nobody where a program leaks.
+ */
+
+/*
+ * Returns for each location the one that replaces it as the innermost call, which begins with
+ * the program's own code; TABLE_NONE: it has none. Adds the locations that are needed: those with
+ * own code below inlined calls of a library; their lines are shared. NULL: out of memory.
+ */
+static uint32_t *folding_make(struct locations *locations)
+{
+    size_t count = locations->count;
+    uint32_t *begins = reallocarray(NULL, count + 1, sizeof *begins);
+
+    for (size_t i = 0; begins && i < count; i++) {
+        const struct location *location = &locations->list[i];
+        const struct location_line *lines = &locations->lines[location->first];
+        uint32_t foreign = 0;
+        while (foreign < location->count &&
+               locations->functions[lines[foreign].function].kind != CODE_OWN)
+            foreign++;
+        begins[i] = foreign == location->count ? TABLE_NONE : (uint32_t)i;
+        if (foreign && begins[i] != TABLE_NONE) {
+            begins[i] = locations_add_outer(locations, (uint32_t)i, foreign);
+            if (begins[i] == TABLE_NONE) {
+                free(begins);
+                return NULL;
+            }
+        }
+    }
+    return begins;
+}
+
+/*
+ * Folds a stack of depth locations, innermost first: returns the number of
+ * locations that are left out at its start, and replaces the first one that is
+ * kept. A stack without the program's own code is not folded. Adds the calls
+ * that are left out, inlined ones included, to *calls.
+ */
+static uint32_t folding_apply(const uint32_t *begins, const struct locations *locations,
+                              uint32_t *list, uint32_t depth, size_t *calls)
+{
+    uint32_t folded = 0;
+
+    while (folded < depth && begins[list[folded]] == TABLE_NONE)
+        folded++;
+    if (folded == depth)
+        return 0;
+    for (uint32_t i = 0; i <= folded; i++)
+        *calls += locations->list[list[i]].count;
+    list[folded] = begins[list[folded]];
+    *calls -= locations->list[list[folded]].count;
+    return folded;
+}
 
 /* CALLS_ADDED: at most, those of a stack that stand for no code. */
 enum { THREAD_NAME_SIZE = 128, TRENDS_OF_ALL_POINTS = 1000, CALLS_ADDED = 3 };
@@ -23,14 +81,14 @@ struct builder {
     struct samples *samples;
     const struct samples_options *options;
     struct filter_mark *marks;
-    struct folding folding; /* begins NULL: nothing is folded */
+    uint32_t *begins; /* of folding_make; NULL: nothing is folded */
     uint32_t *same; /* for each location, the one that stands for all with the same lines; NULL: no
                        comparison */
     struct table table;      /* of the samples that are compared */
     uint32_t truncated;      /* the location with that name */
     uint32_t no_stack;       /* the location with that name */
     const struct part *part; /* the part that is being added */
-    double *seconds;         /* the times of the parts, in order */
+    const double *seconds;   /* the times of the parts, in order */
 };
 
 int64_t amount_growth(const struct amount *amount)
@@ -70,45 +128,23 @@ const char *samples_shown_name(const struct samples *samples, const struct funct
     return samples->locations.groups[function->group];
 }
 
-/* Rounds a number that is not negative. */
-static int64_t to_integer(double value)
-{
-    return value < 9.2e18 ? llrint(value) : INT64_MAX;
-}
-
 static void add_amount(struct amount *amount, double value, double variance, enum part_kind kind)
 {
     struct amount part = {.variance = variance};
 
     if (kind == PART_BETWEEN)
         return;
-    *(kind == PART_BASE ? &part.base : &part.now) = to_integer(value);
+    /* Rounds a number that is not negative. */
+    *(kind == PART_BASE ? &part.base : &part.now) = value < 9.2e18 ? llrint(value) : INT64_MAX;
     amount_add(amount, &part);
-}
-
-static void add_to_point(const struct builder *builder, const struct sample *sample,
-                         const struct heap_counts *counts, const struct heap_estimate *live,
-                         const struct heap_estimate *total)
-{
-    struct samples *samples = builder->samples;
-    size_t number = (size_t)(sample - samples->list);
-    struct trend_point *point;
-
-    if (!samples->point_count)
-        return;
-    point = &samples->points[number * samples->point_count + builder->part->point];
-    point->bytes += live->bytes;
-    point->variance += live->bytes_variance;
-    point->total_variance += total->bytes_variance;
-    if (counts->objects)
-        point->own_variance += live->bytes * live->bytes / (double)counts->objects;
 }
 
 /* Adds the counts to the values of a sample; NULL: to those of what is filtered. */
 static void add_values(const struct builder *builder, struct sample *sample,
                        const struct heap_counts *counts)
 {
-    struct amount *values = sample ? sample->values : builder->samples->filtered;
+    struct samples *samples = builder->samples;
+    struct amount *values = sample ? sample->values : samples->filtered;
     const struct heap_profile *profile = builder->part->profile;
     struct heap_estimate live = heap_estimate(profile, counts->objects, counts->bytes),
                          total = heap_estimate(profile, counts->total_objects, counts->total_bytes);
@@ -117,35 +153,19 @@ static void add_values(const struct builder *builder, struct sample *sample,
     add_amount(&values[VALUE_OBJECTS], live.objects, live.objects_variance, kind);
     add_amount(&values[VALUE_BYTES], live.bytes, live.bytes_variance, kind);
     /* What one process has allocated stays allocated: the later total contains the former. */
-    double sign = kind == PART_BASE && builder->samples->same_process ? -1 : 1;
+    double sign = kind == PART_BASE && samples->same_process ? -1 : 1;
     add_amount(&values[VALUE_TOTAL_OBJECTS], total.objects, sign * total.objects_variance, kind);
     add_amount(&values[VALUE_TOTAL_BYTES], total.bytes, sign * total.bytes_variance, kind);
-    if (sample)
-        add_to_point(builder, sample, counts, &live, &total);
-}
-
-/* Makes space for more calls; few stacks have so many that the list grows twice. */
-static bool reserve_calls(struct samples *samples, size_t count)
-{
-    if (samples->call_count + count > SAMPLES_CALLS_LIMIT) {
-        samples->too_many = true;
-        return false;
-    }
-    while (samples->call_capacity - samples->call_count < count)
-        if (!LIST_GROW(samples->calls, samples->call_capacity, samples->call_capacity))
-            return false;
-    return true;
-}
-
-/* Views that name the calls of all stacks at once need space for the inlined ones, too. */
-static bool names_fit(struct samples *samples)
-{
-    size_t count = 0;
-
-    for (size_t i = 0; i < samples->call_count; i++)
-        count += samples->locations.list[samples->calls[i]].count;
-    samples->too_many = count > SAMPLES_CALLS_LIMIT;
-    return !samples->too_many;
+    if (!sample || !samples->point_count)
+        return;
+    size_t number = (size_t)(sample - samples->list);
+    struct trend_point *point =
+        &samples->points[number * samples->point_count + builder->part->point];
+    point->bytes += live.bytes;
+    point->variance += live.bytes_variance;
+    point->total_variance += total.bytes_variance;
+    if (counts->objects)
+        point->own_variance += live.bytes * live.bytes / (double)counts->objects;
 }
 
 static void add_call(struct samples *samples, uint32_t location)
@@ -159,9 +179,16 @@ static bool add_calls(struct builder *builder, const struct heap_line *line)
     struct samples *samples = builder->samples;
     const struct part *part = builder->part;
     const struct heap_stack *stack = &part->profile->stacks[line->stack];
+    size_t count = (size_t)stack->depth + CALLS_ADDED;
 
-    if (!reserve_calls(samples, (size_t)stack->depth + CALLS_ADDED))
+    if (samples->call_count + count > SAMPLES_CALLS_LIMIT) {
+        samples->too_many = true;
         return false;
+    }
+    /* Few stacks have so many calls that the list grows twice. */
+    while (samples->call_capacity - samples->call_count < count)
+        if (!LIST_GROW(samples->calls, samples->call_capacity, samples->call_capacity))
+            return false;
     for (uint32_t i = 0; i < stack->depth; i++)
         add_call(samples, part->first_location + part->profile->frames[stack->first + i]);
     /* An unwinder that finds no frame leaves a sample without addresses. */
@@ -175,20 +202,6 @@ static bool add_calls(struct builder *builder, const struct heap_line *line)
     if (line->thread != TABLE_NONE && (builder->options->thread_frames || builder->same))
         add_call(samples, part->first_thread + line->thread);
     return true;
-}
-
-/* Leaves out the calls of libraries at the start; returns how many calls are left. */
-static uint32_t fold_calls(struct builder *builder, uint32_t *calls, uint32_t count)
-{
-    struct samples *samples = builder->samples;
-    uint32_t folded =
-        builder->folding.begins
-            ? folding_apply(&builder->folding, &samples->locations, calls, count, &samples->folded)
-            : 0;
-
-    for (uint32_t i = folded; i < count; i++)
-        calls[i - folded] = builder->same ? builder->same[calls[i]] : calls[i];
-    return count - folded;
 }
 
 /* Keeps the calls from first on that are to be shown. False: the sample is not shown. */
@@ -214,8 +227,15 @@ static bool select_calls(struct builder *builder, uint32_t first)
     }
     if (ignored)
         return false;
-    if (focused)
-        kept = fold_calls(builder, calls, kept);
+    if (focused) {
+        /* Leaves out the calls of libraries at the start. */
+        uint32_t folded = builder->begins ? folding_apply(builder->begins, &samples->locations,
+                                                          calls, kept, &samples->folded)
+                                          : 0;
+        for (uint32_t i = folded; i < kept; i++)
+            calls[i - folded] = builder->same ? builder->same[calls[i]] : calls[i];
+        kept -= folded;
+    }
     samples->call_count = first + kept;
     return focused && kept > 0;
 }
@@ -228,20 +248,6 @@ static bool same_stack(const void *ctx, uint32_t place, const void *key)
     return have->depth == want->depth &&
            memcmp(&samples->calls[have->first], &samples->calls[want->first],
                   have->depth * sizeof *samples->calls) == 0;
-}
-
-/* Adds room for the points of the next sample, with the times of all of them. */
-static bool add_points(const struct builder *builder)
-{
-    struct samples *samples = builder->samples;
-    size_t count = samples->point_count, first = samples->count * count;
-
-    for (size_t i = 0; i < count; i++) {
-        if (!LIST_GROW(samples->points, samples->point_capacity, first + i))
-            return false;
-        samples->points[first + i] = (struct trend_point){.seconds = builder->seconds[i]};
-    }
-    return true;
 }
 
 /* Returns the sample with these calls: a new one or, in a comparison, an existing one. */
@@ -262,8 +268,13 @@ static struct sample *find_sample(struct builder *builder, const struct sample *
     if (place < samples->count) {
         samples->call_count = fresh->first;
     } else {
-        if (!add_points(builder))
-            return NULL; /* the table already has it: only samples_free may follow */
+        /* Adds the points of the new sample, with the times of all of them. */
+        size_t count = samples->point_count, first = samples->count * count;
+        for (size_t i = 0; i < count; i++) {
+            if (!LIST_GROW(samples->points, samples->point_capacity, first + i))
+                return NULL; /* the table already has it: only samples_free may follow */
+            samples->points[first + i] = (struct trend_point){.seconds = builder->seconds[i]};
+        }
         samples->list[samples->count++] = *fresh;
     }
     return &samples->list[place];
@@ -301,23 +312,21 @@ static bool add_heap_line(struct builder *builder, const struct heap_line *line,
     return true;
 }
 
-static const char *thread_name(const struct heap_thread *thread, char *out, size_t size)
-{
-    if (thread->name)
-        snprintf(out, size, "[thread %s]", thread->name);
-    else
-        snprintf(out, size, "[thread %llu]", (unsigned long long)thread->uid);
-    return out;
-}
-
-/* Adds a location for each thread of a profile, in its order. */
-static bool add_thread_locations(struct locations *locations, struct part *part)
+/* Adds the locations of a profile, and one for each of its threads, in its order. */
+static bool add_locations(struct locations *locations, struct part *part)
 {
     char name[THREAD_NAME_SIZE];
 
+    part->first_location = (uint32_t)locations->count;
+    if (!locations_add(locations, part->profile, part->symbols))
+        return false;
     part->first_thread = (uint32_t)locations->count;
     for (size_t i = 0; i < part->profile->thread_count; i++) {
-        thread_name(&part->profile->threads[i], name, sizeof name);
+        const struct heap_thread *thread = &part->profile->threads[i];
+        if (thread->name)
+            snprintf(name, sizeof name, "[thread %s]", thread->name);
+        else
+            snprintf(name, sizeof name, "[thread %llu]", (unsigned long long)thread->uid);
         if (locations_pseudo(locations, name) == TABLE_NONE)
             return false;
     }
@@ -355,15 +364,27 @@ static bool same_lines(const void *ctx, uint32_t place, const void *key)
     return have->count == want->count;
 }
 
-/*
- * Finds for each location the first one with the same lines: this is how stacks
- * of two runs are compared.
- */
-static uint32_t *find_same(const struct locations *locations)
+/* Visits all locations: filters, folding, and the comparison, which sees what folding adds. */
+static bool prepare_selection(struct builder *builder, bool compares)
 {
-    uint32_t *same = reallocarray(NULL, locations->count + 1, sizeof *same);
+    const struct samples_options *options = builder->options;
+    struct locations *locations = &builder->samples->locations;
     struct table table;
+    uint32_t *same;
 
+    builder->marks = filter_apply(&options->filter, locations);
+    if (!builder->marks)
+        return false;
+    if (!options->keep_plumbing && !options->keep_allocator &&
+        !(builder->begins = folding_make(locations)))
+        return false;
+    if (!compares)
+        return true;
+    /*
+     * For each location the first one with the same lines: this is how stacks
+     * of two runs are compared.
+     */
+    same = reallocarray(NULL, locations->count + 1, sizeof *same);
     table_init(&table);
     for (size_t i = 0; same && i < locations->count; i++) {
         const struct location *location = &locations->list[i];
@@ -379,97 +400,49 @@ static uint32_t *find_same(const struct locations *locations)
         }
     }
     table_free(&table);
-    return same;
-}
-
-static bool add_locations(struct builder *builder, struct part *part)
-{
-    struct locations *locations = &builder->samples->locations;
-
-    part->first_location = (uint32_t)locations->count;
-    return locations_add(locations, part->profile, part->symbols) &&
-           add_thread_locations(locations, part);
-}
-
-static bool add_part(struct builder *builder, const struct part *part)
-{
-    const struct heap_profile *profile = part->profile;
-    bool by_thread = builder->options->by_thread && profile->thread_line_count;
-    const struct heap_line *lines = by_thread ? profile->thread_lines : profile->lines;
-    size_t count = by_thread ? profile->thread_line_count : profile->line_count;
-    uint32_t number;
-
-    builder->part = part;
-    for (size_t i = 0; i < count; i++)
-        if (!add_heap_line(builder, &lines[i], &number))
-            return false;
-    return true;
-}
-
-/* The numbers of what is cut and left out are those of the stacks that are shown. */
-static bool number_stacks(struct builder *builder, const struct part *part, uint32_t *of_stack)
-{
-    struct samples *samples = builder->samples;
-    size_t cut = samples->cut, trimmed = samples->trimmed, folded = samples->folded;
-
-    builder->part = part;
-    for (size_t i = 0; i < part->profile->stack_count; i++) {
-        const struct heap_line line = {.stack = (uint32_t)i, .thread = TABLE_NONE};
-        if (!add_heap_line(builder, &line, &of_stack[i]))
-            return false;
-    }
-    samples->cut = cut;
-    samples->trimmed = trimmed;
-    samples->folded = folded;
-    return true;
-}
-
-/* Visits all locations: filters, folding, and the comparison, which sees what folding adds. */
-static bool prepare_selection(struct builder *builder, bool compares)
-{
-    const struct samples_options *options = builder->options;
-    struct locations *locations = &builder->samples->locations;
-
-    builder->marks = filter_apply(&options->filter, locations);
-    if (!builder->marks)
-        return false;
-    if (!options->keep_plumbing && !options->keep_allocator &&
-        !folding_make(&builder->folding, locations))
-        return false;
-    if (compares)
-        builder->same = find_same(locations);
-    return !compares || builder->same;
+    builder->same = same;
+    return same != NULL;
 }
 
 /* Adds all locations first: a filter and a comparison visit each of them once. */
 static bool build_samples(struct builder *builder, struct part *parts, size_t count,
                           uint32_t *of_stack)
 {
-    struct locations *locations = &builder->samples->locations;
+    struct samples *samples = builder->samples;
+    struct locations *locations = &samples->locations;
+    uint32_t number;
     bool good;
 
     builder->truncated = locations_pseudo(locations, "[truncated]");
     builder->no_stack = locations_pseudo(locations, "[no stack]");
     good = builder->truncated != TABLE_NONE && builder->no_stack != TABLE_NONE &&
-           add_threads(builder->samples, parts[0].profile);
+           add_threads(samples, parts[0].profile);
     for (size_t i = 0; good && i < count + (of_stack != NULL); i++)
-        good = add_locations(builder, &parts[i]);
-    builder->samples->first_location = parts[0].first_location;
+        good = add_locations(locations, &parts[i]);
+    samples->first_location = parts[0].first_location;
     good = good && prepare_selection(builder, count > 1);
-    for (size_t i = 0; good && i < count; i++)
-        good = add_part(builder, &parts[i]);
-    return good && (!of_stack || number_stacks(builder, &parts[count], of_stack));
-}
-
-/* The first point and the last one. */
-static struct trend trend_of_ends(const struct samples *samples, size_t number)
-{
-    const struct trend_point *points = samples_points(samples, number);
-    struct trend_point ends[] = {points[0], points[samples->point_count - 1]};
-
-    if (!samples->same_process)
-        ends[0].total_variance = ends[1].total_variance = 0;
-    return trend_of(ends, ARRAY_LEN(ends), samples->tests);
+    for (size_t i = 0; good && i < count; i++) {
+        const struct heap_profile *profile = parts[i].profile;
+        bool by_thread = builder->options->by_thread && profile->thread_line_count;
+        const struct heap_line *lines = by_thread ? profile->thread_lines : profile->lines;
+        size_t line_count = by_thread ? profile->thread_line_count : profile->line_count;
+        builder->part = &parts[i];
+        for (size_t j = 0; good && j < line_count; j++)
+            good = add_heap_line(builder, &lines[j], &number);
+    }
+    if (!of_stack)
+        return good;
+    /* The numbers of what is cut and left out are those of the stacks that are shown. */
+    const size_t cut = samples->cut, trimmed = samples->trimmed, folded = samples->folded;
+    builder->part = &parts[count];
+    for (size_t i = 0; good && i < parts[count].profile->stack_count; i++) {
+        const struct heap_line line = {.stack = (uint32_t)i, .thread = TABLE_NONE};
+        good = add_heap_line(builder, &line, &of_stack[i]);
+    }
+    samples->cut = cut;
+    samples->trimmed = trimmed;
+    samples->folded = folded;
+    return good;
 }
 
 static int by_change(const void *a, const void *b)
@@ -494,18 +467,6 @@ static double least_change(const struct samples *samples)
     return changes ? least : INFINITY;
 }
 
-/* The variances of the other values follow that of the bytes in use. */
-static void settle_variances(struct sample *sample, const struct trend *trend, bool same_process)
-{
-    struct amount *bytes = &sample->values[VALUE_BYTES];
-
-    if (bytes->variance > 0)
-        sample->values[VALUE_OBJECTS].variance *= trend->variance / bytes->variance;
-    bytes->variance = trend->variance;
-    for (unsigned i = VALUE_TOTAL_OBJECTS; same_process && i <= VALUE_TOTAL_BYTES; i++)
-        sample->values[i].variance = fmax(0, sample->values[i].variance);
-}
-
 static bool find_trends(struct samples *samples)
 {
     double least = least_change(samples);
@@ -516,51 +477,35 @@ static bool find_trends(struct samples *samples)
         trend_tests_add(&tests, samples_points(samples, i), samples->point_count);
     samples->tests = trend_tests_count(&tests);
     for (size_t i = 0; samples->trends && i < samples->count; i++) {
-        double change = fabs((double)amount_growth(&samples->list[i].values[VALUE_BYTES]));
-        samples->trends[i] =
-            samples->same_process && change > least
-                ? trend_of(samples_points(samples, i), samples->point_count, samples->tests)
-                : trend_of_ends(samples, i);
-        settle_variances(&samples->list[i], &samples->trends[i], samples->same_process);
+        struct amount *values = samples->list[i].values, *bytes = &values[VALUE_BYTES];
+        double change = fabs((double)amount_growth(bytes));
+        const struct trend_point *points = samples_points(samples, i);
+        struct trend_point ends[] = {points[0], points[samples->point_count - 1]};
+        if (!samples->same_process)
+            ends[0].total_variance = ends[1].total_variance = 0;
+        samples->trends[i] = samples->same_process && change > least
+                                 ? trend_of(points, samples->point_count, samples->tests)
+                                 : trend_of(ends, ARRAY_LEN(ends), samples->tests);
+        /* The variances of the other values follow that of the bytes in use. */
+        if (bytes->variance > 0)
+            values[VALUE_OBJECTS].variance *= samples->trends[i].variance / bytes->variance;
+        bytes->variance = samples->trends[i].variance;
+        for (unsigned j = VALUE_TOTAL_OBJECTS; samples->same_process && j <= VALUE_TOTAL_BYTES; j++)
+            values[j].variance = fmax(0, values[j].variance);
     }
     return samples->trends != NULL;
-}
-
-/* Profiles between the ends may come without their maps. */
-static bool are_same_process(const struct samples_part *parts, size_t count)
-{
-    for (size_t i = 1; i < count; i++)
-        if ((i == 1 || parts[i].profile->mapping_count) &&
-            !heap_same_process(parts[0].profile, parts[i].profile))
-            return false;
-    return true;
-}
-
-/* Numbers the parts in order of time: the base, those between, the newest. */
-static bool order_parts(struct builder *builder, struct part *parts,
-                        const struct samples_part *given, size_t count)
-{
-    builder->seconds = calloc(count, sizeof *builder->seconds);
-    if (!builder->seconds)
-        return false;
-    for (size_t i = 0; i < count; i++) {
-        parts[i] = (struct part){.profile = given[i].profile, .symbols = given[i].symbols};
-        parts[i].kind = i == 0 ? PART_NOW : i == 1 ? PART_BASE : PART_BETWEEN;
-        parts[i].point = i == 0 ? count - 1 : i - 1;
-        builder->seconds[parts[i].point] = given[i].seconds;
-        builder->samples->accumulates |= given[i].profile->accumulates;
-    }
-    return true;
 }
 
 bool samples_build_series(struct samples *samples, const struct samples_options *options,
                           const struct samples_part *given, size_t count,
                           const struct samples_part *stacks, uint32_t *of_stack)
 {
-    struct builder builder = {.samples = samples, .options = options};
+    AUTO_FREE double *seconds = calloc(count, sizeof *seconds);
     AUTO_FREE struct part *parts = calloc(count + 1, sizeof *parts);
+    struct builder builder = {.samples = samples, .options = options, .seconds = seconds};
     struct heap_profile only = {0};
-    bool good;
+    size_t names = 0;
+    bool good = seconds && parts;
 
     memset(samples, 0, sizeof *samples);
     locations_init(&samples->locations);
@@ -570,19 +515,33 @@ bool samples_build_series(struct samples *samples, const struct samples_options 
     samples->period = given[0].profile->period;
     samples->base_period = given[samples->compares].profile->period;
     samples->point_count = samples->compares ? count : 0;
-    samples->same_process = are_same_process(given, count);
-    good = parts && order_parts(&builder, parts, given, count);
+    samples->same_process = true;
+    /* Numbers the parts in order of time: the base, those between, the newest. */
+    for (size_t i = 0; good && i < count; i++) {
+        parts[i] = (struct part){.profile = given[i].profile, .symbols = given[i].symbols};
+        parts[i].kind = i == 0 ? PART_NOW : i == 1 ? PART_BASE : PART_BETWEEN;
+        parts[i].point = i == 0 ? count - 1 : i - 1;
+        seconds[parts[i].point] = given[i].seconds;
+        samples->accumulates |= given[i].profile->accumulates;
+        /* Profiles between the ends may come without their maps. */
+        if (i == 1 || (i > 1 && given[i].profile->mapping_count))
+            samples->same_process &= heap_same_process(given[0].profile, given[i].profile);
+    }
     if (good && stacks) {
         only = *stacks->profile;
         only.deepest = given[0].profile->deepest; /* equal stacks are cut, or they are not */
         parts[count] = (struct part){&only, stacks->symbols, .kind = PART_STACKS};
     }
-    good = good && build_samples(&builder, parts, count, stacks ? of_stack : NULL) &&
-           names_fit(samples) && (count == 1 || find_trends(samples));
+    good = good && build_samples(&builder, parts, count, stacks ? of_stack : NULL);
+    /* Views that name the calls of all stacks at once need space for the inlined ones, too. */
+    for (size_t i = 0; good && i < samples->call_count; i++)
+        names += samples->locations.list[samples->calls[i]].count;
+    if (names > SAMPLES_CALLS_LIMIT)
+        samples->too_many = true;
+    good = good && !samples->too_many && (count == 1 || find_trends(samples));
     free(builder.marks);
     free(builder.same);
-    free(builder.folding.begins);
-    free(builder.seconds);
+    free(builder.begins);
     table_free(&builder.table);
     return good;
 }

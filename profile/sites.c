@@ -38,22 +38,6 @@ const char *site_next_call(const char *call)
     return call + strlen(call) + 1;
 }
 
-/* A recursion counts as one call: its further calls add no information. */
-static void add_call_name(struct names *names, const char *name, const char **last)
-{
-    size_t len = strlen(name) + 1, capacity = sizeof names->bytes / SITE_CALLS;
-
-    if (names->count == SITE_CALLS || (*last && strcmp(*last, name) == 0))
-        return;
-    if (len > capacity)
-        len = capacity;
-    memcpy(names->bytes + names->len, name, len);
-    names->bytes[names->len + len - 1] = '\0';
-    names->len += len;
-    names->count++;
-    *last = name;
-}
-
 static void take_names(struct names *names, const struct samples *samples,
                        const struct sample *sample)
 {
@@ -70,21 +54,19 @@ static void take_names(struct names *names, const struct samples *samples,
             continue;
         if (names->count == 0)
             names->first = *call;
-        add_call_name(names, samples_shown_name(samples, call->function), &last);
+        /* A recursion counts as one call: its further calls add no information. */
+        const char *name = samples_shown_name(samples, call->function);
+        size_t len = strlen(name) + 1, capacity = sizeof names->bytes / SITE_CALLS;
+        if (last && strcmp(last, name) == 0)
+            continue;
+        if (len > capacity)
+            len = capacity;
+        memcpy(names->bytes + names->len, name, len);
+        names->bytes[names->len + len - 1] = '\0';
+        names->len += len;
+        names->count++;
+        last = name;
     }
-}
-
-/* Notes where a call is: "list.c:12". */
-static void note_site_place(struct site *site, const struct stack_call *call)
-{
-    const char *file = text_base_name(call->function->file);
-
-    if (!*file)
-        site->place[0] = '\0';
-    else if (call->line)
-        snprintf(site->place, sizeof site->place, "%s:%u", file, call->line);
-    else
-        snprintf(site->place, sizeof site->place, "%s", file);
 }
 
 static bool same_calls(const void *ctx, uint32_t place, const void *key)
@@ -157,8 +139,15 @@ static bool add_to_sites(struct sites *sites, const struct samples *samples)
         struct amount objects = {.now = site->objects};
         amount_add(&sum, bytes);
         amount_add(&objects, &sample->values[VALUE_OBJECTS]);
-        if (!site->placed || bytes->now > site->largest)
-            note_site_place(site, &names.first);
+        if (!site->placed || bytes->now > site->largest) {
+            const char *file = text_base_name(names.first.function->file);
+            if (!*file)
+                site->place[0] = '\0';
+            else if (names.first.line)
+                snprintf(site->place, sizeof site->place, "%s:%u", file, names.first.line);
+            else
+                snprintf(site->place, sizeof site->place, "%s", file);
+        }
         site->placed = true;
         site->largest = bytes->now > site->largest ? bytes->now : site->largest;
         site->now = (struct site_size){sum.now, sum.variance,
@@ -169,26 +158,20 @@ static bool add_to_sites(struct sites *sites, const struct samples *samples)
     return true;
 }
 
-static bool site_is_empty(const struct site *site)
-{
-    if (site->now.bytes || site->first.bytes)
-        return false;
-    for (size_t i = 0; i < SITES_HISTORY; i++)
-        if (site->past[i].bytes)
-            return false;
-    return true;
-}
-
 /* Removes the sites that hold nothing any more; rebuilds the table, which cannot remove a key. */
 static bool forget_empty(struct sites *sites)
 {
     size_t kept = 0;
 
     for (size_t i = 0; i < sites->count; i++) {
-        if (site_is_empty(&sites->list[i]))
-            free(sites->list[i].calls);
+        const struct site *site = &sites->list[i];
+        bool holds = site->now.bytes || site->first.bytes;
+        for (size_t j = 0; j < SITES_HISTORY; j++)
+            holds |= site->past[j].bytes != 0;
+        if (holds)
+            sites->list[kept++] = *site;
         else
-            sites->list[kept++] = sites->list[i];
+            free(site->calls);
     }
     if (kept == sites->count)
         return true;
@@ -294,16 +277,6 @@ void sites_judge(struct sites *sites, const struct verdict *verdict)
     sites->evidence = EVIDENCE_COUNTS;
 }
 
-static size_t count_site_tests(const struct sites *sites)
-{
-    struct trend_point points[SITES_HISTORY];
-    struct trend_tests tests = {{0}};
-
-    for (size_t i = 0; sites->rounds > 1 && i < sites->count; i++)
-        trend_tests_add(&tests, points, make_points(sites, &sites->list[i], points));
-    return trend_tests_count(&tests);
-}
-
 bool sites_update(struct sites *sites, const struct samples *samples, uint64_t time)
 {
     size_t slot = sites->rounds % SITES_HISTORY;
@@ -331,7 +304,11 @@ bool sites_update(struct sites *sites, const struct samples *samples, uint64_t t
     sites->period = samples->period;
     if (!forget_empty(sites))
         return false;
-    sites->tests = count_site_tests(sites);
+    struct trend_point points[SITES_HISTORY];
+    struct trend_tests tests = {{0}};
+    for (size_t i = 0; sites->rounds > 1 && i < sites->count; i++)
+        trend_tests_add(&tests, points, make_points(sites, &sites->list[i], points));
+    sites->tests = trend_tests_count(&tests);
     return true;
 }
 

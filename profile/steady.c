@@ -11,50 +11,27 @@ static const double ONCE_SHARE = 0.8, ONCE_OF_NEXT = 4;
 
 /* ---- critical values ---- */
 
-/* Returns the probability that Student's t exceeds this (Abramowitz and Stegun 26.7.3, 26.7.4). */
-static double student_tail(double t, size_t freedom)
-{
-    double theta = atan(t / sqrt((double)freedom)), cosine = cos(theta), sum = 0, term;
-    bool odd = freedom % 2;
-
-    term = odd ? cosine : 1;
-    for (size_t i = odd ? 1 : 0; i + 1 < freedom; i += 2) {
-        sum += term;
-        term *= cosine * cosine * (double)(i + 1) / (double)(i + 2);
-    }
-    sum *= sin(theta);
-    return (1 - (odd ? 2 / M_PI * (theta + sum) : sum)) / 2;
-}
-
+/* Returns what Student's t exceeds with this probability (Abramowitz and Stegun 26.7.3, 26.7.4). */
 static double student_quantile(double rate, size_t freedom)
 {
     double low = 0, high = 1e6;
 
     for (unsigned i = 0; i < 80; i++) {
-        double middle = (low + high) / 2;
-        if (student_tail(middle, freedom) > rate)
+        double middle = (low + high) / 2, theta = atan(middle / sqrt((double)freedom)),
+               cosine = cos(theta), sum = 0;
+        bool odd = freedom % 2;
+        double term = odd ? cosine : 1;
+        for (size_t j = odd ? 1 : 0; j + 1 < freedom; j += 2) {
+            sum += term;
+            term *= cosine * cosine * (double)(j + 1) / (double)(j + 2);
+        }
+        sum *= sin(theta);
+        if ((1 - (odd ? 2 / M_PI * (theta + sum) : sum)) / 2 > rate)
             low = middle;
         else
             high = middle;
     }
     return high;
-}
-
-/* Counts the ways to each sum of ranks as Wilcoxon does, for one increment more each time. */
-static void find_ranks(struct steady_rule *rule, double rate)
-{
-    double ways[STEADY_RANKED * (STEADY_RANKED + 1) / 2 + 1] = {1};
-
-    rule->ranked[0] = INFINITY;
-    for (size_t n = 1; n <= STEADY_RANKED; n++) {
-        size_t most = n * (n + 1) / 2, least = most + 1;
-        double all = ldexp(1, (int)n), tail = 0;
-        for (size_t i = most; i >= n; i--)
-            ways[i] += ways[i - n];
-        while (least > 0 && tail + ways[least - 1] <= rate * all)
-            tail += ways[--least];
-        rule->ranked[n] = least > most ? INFINITY : (double)least;
-    }
 }
 
 struct steady_rule steady_rule_make(size_t increments, double tests)
@@ -63,7 +40,18 @@ struct steady_rule steady_rule_make(size_t increments, double tests)
 
     if (increments >= 2)
         rule.student = student_quantile(STUDENT_RATE / tests, increments - 1);
-    find_ranks(&rule, RANK_RATE / tests);
+    /* Counts the ways to each sum of ranks as Wilcoxon does, for one increment more each time. */
+    double ways[STEADY_RANKED * (STEADY_RANKED + 1) / 2 + 1] = {1};
+    rule.ranked[0] = INFINITY;
+    for (size_t n = 1; n <= STEADY_RANKED; n++) {
+        size_t most = n * (n + 1) / 2, least = most + 1;
+        double all = ldexp(1, (int)n), tail = 0;
+        for (size_t i = most; i >= n; i--)
+            ways[i] += ways[i - n];
+        while (least > 0 && tail + ways[least - 1] <= RANK_RATE / tests * all)
+            tail += ways[--least];
+        rule.ranked[n] = least > most ? INFINITY : (double)least;
+    }
     return rule;
 }
 
@@ -95,55 +83,6 @@ static bool ranks_grow(const struct steady_rule *rule, const double *increments)
     return moved <= STEADY_RANKED && sum >= rule->ranked[moved];
 }
 
-/* Has it stopped? Says so of a series whose growth is significant for the time before alone. */
-static bool has_stopped(const double *seconds, const double *values, size_t increments)
-{
-    double time = seconds[increments] - seconds[0];
-    size_t from = increments - 1;
-
-    while (from > 0 && seconds[increments] - seconds[from] < TAIL_TIME * time)
-        from--;
-    return (values[increments] - values[from]) * time <
-           TAIL_RATE * (values[increments] - values[0]) * (seconds[increments] - seconds[from]);
-}
-
-static void find_step(struct steady *steady, const double *increments, size_t count)
-{
-    double next = 0;
-
-    for (size_t i = 0; i < count; i++)
-        steady->rises += fmax(0, increments[i]);
-    for (size_t i = 0; i < count; i++)
-        if (increments[i] > steady->step) {
-            steady->step = increments[i];
-            steady->stepped = i;
-        }
-    for (size_t i = 0; i < count; i++)
-        if (i != steady->stepped)
-            next = fmax(next, fabs(increments[i]));
-    steady->once = steady->change > 0 && steady->step >= ONCE_SHARE * steady->change &&
-                   steady->step >= ONCE_OF_NEXT * next && steady->stepped + 1 < count;
-}
-
-/* The increments are divided by their own times, since looks come late under load. */
-static void find_errors(struct steady *steady, const struct steady_rule *rule,
-                        const double *seconds, const double *increments)
-{
-    size_t count = rule->increments;
-    double time = seconds[count] - seconds[0], mean = steady->change / time, square = 0,
-           covariance = 0, before = 0, each = time / (double)count;
-
-    for (size_t i = 0; i < count; i++) {
-        double off = increments[i] / (seconds[i + 1] - seconds[i]) - mean;
-        square += off * off;
-        covariance += i ? before * off : 0;
-        before = off;
-    }
-    steady->deviation = sqrt(square / (double)(count - 1)) * sqrt((double)count) * each;
-    steady->noise = NOISE_WIDTH * sqrt(fmax(0, -covariance / (double)(count - 1))) * each;
-    steady->error = rule->student * steady->deviation;
-}
-
 struct steady steady_of(const struct steady_rule *rule, const double *seconds, const double *values,
                         double floor, double *increments)
 {
@@ -154,14 +93,42 @@ struct steady steady_of(const struct steady_rule *rule, const double *seconds, c
         increments[i] = values[i + 1] - values[i];
     if (count < 2)
         return steady;
-    find_errors(&steady, rule, seconds, increments);
+    /* The increments are divided by their own times, since looks come late under load. */
+    double time = seconds[count] - seconds[0], mean = steady.change / time, square = 0,
+           covariance = 0, before = 0, each = time / (double)count;
+    for (size_t i = 0; i < count; i++) {
+        double off = increments[i] / (seconds[i + 1] - seconds[i]) - mean;
+        square += off * off;
+        covariance += i ? before * off : 0;
+        before = off;
+    }
+    steady.deviation = sqrt(square / (double)(count - 1)) * sqrt((double)count) * each;
+    steady.noise = NOISE_WIDTH * sqrt(fmax(0, -covariance / (double)(count - 1))) * each;
+    steady.error = rule->student * steady.deviation;
     steady.noise = fmax(steady.noise, floor);
     steady.error = fmax(steady.error, floor);
     if (steady.error > steady.change && steady.change > steady.noise &&
         ranks_grow(rule, increments))
         steady.error = steady.noise;
-    steady.grows = steady.change > steady.error && steady.change > steady.noise &&
-                   !has_stopped(seconds, values, count);
-    find_step(&steady, increments, count);
+    /* Has it stopped? Says so of a series whose growth is significant for the time before alone. */
+    size_t from = count - 1;
+    while (from > 0 && seconds[count] - seconds[from] < TAIL_TIME * time)
+        from--;
+    bool stopped = (values[count] - values[from]) * time <
+                   TAIL_RATE * steady.change * (seconds[count] - seconds[from]);
+    steady.grows = steady.change > steady.error && steady.change > steady.noise && !stopped;
+    double next = 0;
+    for (size_t i = 0; i < count; i++)
+        steady.rises += fmax(0, increments[i]);
+    for (size_t i = 0; i < count; i++)
+        if (increments[i] > steady.step) {
+            steady.step = increments[i];
+            steady.stepped = i;
+        }
+    for (size_t i = 0; i < count; i++)
+        if (i != steady.stepped)
+            next = fmax(next, fabs(increments[i]));
+    steady.once = steady.change > 0 && steady.step >= ONCE_SHARE * steady.change &&
+                  steady.step >= ONCE_OF_NEXT * next && steady.stepped + 1 < count;
     return steady;
 }

@@ -132,29 +132,9 @@ static void add_series(const struct model *model, double *sum, size_t class)
         sum[i] += series_of(model, class)[i];
 }
 
-static double change_of(const struct model *model, size_t class)
-{
-    return series_of(model, class)[model->count - 1] - series_of(model, class)[0];
-}
-
 static struct steady steady_of_series(const struct model *model, const double *series, double floor)
 {
     return steady_of(&model->rule, model->seconds, series, floor, model->increments);
-}
-
-static struct class_model model_class(const struct model *model, size_t class)
-{
-    double size = (double)model->input->sizes[class], period = model->input->period;
-    struct class_model made = {.counts = true};
-
-    made.steady = steady_of_series(model, series_of(model, class), CLASS_FLOOR * size);
-    made.grows = made.steady.grows;
-    if (!(period > 0))
-        return made;
-    made.weight = size / -expm1(-size / period);
-    made.unseen = size / expm1(size / period);
-    made.none = floor(NONE * period / size) * size;
-    return made;
 }
 
 /* Tests share the error: classes that changed by so much that a growth would be said of them. */
@@ -163,11 +143,21 @@ static bool model_classes(struct model *model)
     size_t count = model->input->class_count, tests = 1;
 
     for (size_t i = 0; i < count; i++)
-        tests += fabs(change_of(model, i)) > FLOOR;
+        tests += fabs(series_of(model, i)[model->count - 1] - series_of(model, i)[0]) > FLOOR;
     model->rule = steady_rule_make(model->count - 1, (double)tests);
     model->classes = calloc(count + 1, sizeof *model->classes);
-    for (size_t i = 0; model->classes && i < count; i++)
-        model->classes[i] = model_class(model, i);
+    for (size_t i = 0; model->classes && i < count; i++) {
+        struct class_model *class = &model->classes[i];
+        double size = (double)model->input->sizes[i], period = model->input->period;
+        class->counts = true;
+        class->steady = steady_of_series(model, series_of(model, i), CLASS_FLOOR * size);
+        class->grows = class->steady.grows;
+        if (!(period > 0))
+            continue;
+        class->weight = size / -expm1(-size / period);
+        class->unseen = size / expm1(size / period);
+        class->none = floor(NONE * period / size) * size;
+    }
     return model->classes != NULL;
 }
 
@@ -237,19 +227,6 @@ static void bound_by_cohort(struct cell *cell, const struct model *model,
     }
 }
 
-/*
- * Of what is born, the share remains that lives of those born early. Both halves of the early
- * part must say so: a pool that is freed once, as a whole, takes only those before.
- */
-static void bound_by_cohorts(struct cell *cell, const struct model *model,
-                             const struct verdict_object *objects, size_t count)
-{
-    static const double parts[] = {0.25, 0.5, 0.75};
-
-    for (size_t i = 0; i < ARRAY_LEN(parts); i++)
-        bound_by_cohort(cell, model, objects, count, parts[i]);
-}
-
 static struct cell make_cell(struct model *model, const struct verdict_object *objects,
                              size_t count)
 {
@@ -266,7 +243,13 @@ static struct cell make_cell(struct model *model, const struct verdict_object *o
     }
     cell.net = class->weight * ((double)cell.born - (double)cell.died);
     cell.variance = class->weight * class->unseen * ((double)cell.born + (double)cell.died);
-    bound_by_cohorts(&cell, model, objects, count);
+    /*
+     * Of what is born, the share remains that lives of those born early. Both halves of the early
+     * part must say so: a pool that is freed once, as a whole, takes only those before.
+     */
+    static const double parts[] = {0.25, 0.5, 0.75};
+    for (size_t i = 0; i < ARRAY_LEN(parts); i++)
+        bound_by_cohort(&cell, model, objects, count, parts[i]);
     if (cell.net < -Z * sqrt(cell.variance)) { /* others take its place: that is no growth */
         cell.shrunk = -cell.net;
         cell.net = 0;
@@ -330,23 +313,6 @@ static double part_most(const struct part *part)
 }
 
 /*
- * A class that grows by more than its samples allow does so in threads that do not sample. What
- * is freed and was never sampled makes the samples too many, never too few.
- */
-static bool is_unsampled(const struct class_model *class)
-{
-    double samples = (double)class->born - (double)class->died,
-           error =
-               class->born + class->died == 0
-                   ? class->none
-                   : Z * sqrt(class->weight * class->unseen * (double)(class->born + class->died)) +
-                         Z * Z / 2 * class->unseen;
-
-    return class->grows &&
-           class->steady.change - class->steady.noise > class->weight * samples + error;
-}
-
-/*
  * The bytes at the first look that were not sampled because they are older than the sampling: all
  * but the samples, unless sampling was on from the start and the samples agree with the count.
  */
@@ -369,37 +335,7 @@ static double steady_most(const struct steady *steady)
     return fmax(0, most + steady->noise);
 }
 
-/* The sum of the classes that grow: objects that move between them cancel. */
-static void sum_growing(struct model *model)
-{
-    for (size_t i = 0; i < model->input->class_count; i++) {
-        struct class_model *class = &model->classes[i];
-        class->counts = !is_unsampled(class);
-        class->older = older_most(model, class, i);
-        model->most += class->counts ? steady_most(&class->steady) : 0;
-        if (!class->grows || !class->counts)
-            continue;
-        add_series(model, model->growing, i);
-        add_class(&model->all, class);
-        model->growth += class->steady.change;
-        model->floor = fmax(model->floor, CLASS_FLOOR * (double)model->input->sizes[i]);
-    }
-}
-
 /* ---- stacks ---- */
-
-/* Keeps the better of two bounds. total: the growth of which others is a part. */
-static void keep_bound(struct verdict_stack *stack, double *total, const struct steady *steady,
-                       const struct part *others)
-{
-    double low = steady->grows ? steady->change - steady->noise - part_most(others)
-                               : fmin(0, steady->change - steady->error);
-
-    if (low <= stack->low)
-        return;
-    stack->low = low;
-    *total = steady->change;
-}
 
 /*
  * The most that a stack has grown, if what nobody has sampled did not shrink: what its samples
@@ -501,7 +437,13 @@ static void bound_below(struct verdict_stack *stack, double *total, struct model
         add_cell(&others, class, &cells[i], -1);
     }
     steady = steady_of_series(model, model->sum, floor);
-    keep_bound(stack, total, &steady, &others);
+    /* Keeps the better of two bounds. */
+    double low = steady.grows ? steady.change - steady.noise - part_most(&others)
+                              : fmin(0, steady.change - steady.error);
+    if (low <= stack->low)
+        return;
+    stack->low = low;
+    *total = steady.change;
 }
 
 /* Returns the growth of which the lower bound is a part. */
@@ -569,19 +511,6 @@ static bool bound_stacks(struct model *model)
 
 /* ---- the verdict ---- */
 
-/* Returns about how long until the stacks of a class can be told apart. */
-static double wait_of(const struct model *model, const struct class_model *class,
-                      const struct verdict_class *judged)
-{
-    double rate = class->steady.change / model->verdict->seconds;
-
-    if (judged->older_per_s > 0 && class->alive + class->died >= SAMPLES_OF_ABOUT)
-        return judged->older / judged->older_per_s + SAMPLES_APART * class->weight / rate;
-    if (judged->unseen)
-        return fmax(0, SAMPLES_ALONE * class->weight / rate - model->verdict->seconds);
-    return -1;
-}
-
 static void fill_classes(struct model *model)
 {
     double seconds = model->verdict->seconds;
@@ -602,7 +531,13 @@ static void fill_classes(struct model *model)
             continue;
         judged->older = fmax(0, objects - class->weight / size * samples);
         judged->older_per_s = fmax(0, (grown - class->steady.change) / size / seconds);
-        judged->wait_s = wait_of(model, class, judged);
+        /* About how long until the stacks of the class can be told apart. */
+        double rate = class->steady.change / seconds;
+        if (judged->older_per_s > 0 && class->alive + class->died >= SAMPLES_OF_ABOUT)
+            judged->wait_s =
+                judged->older / judged->older_per_s + SAMPLES_APART * class->weight / rate;
+        else if (judged->unseen)
+            judged->wait_s = fmax(0, SAMPLES_ALONE * class->weight / rate - seconds);
     }
     for (size_t i = 0; i < model->cell_count; i++)
         if (model->cells[i].stack < model->input->stack_count &&
@@ -730,7 +665,30 @@ static bool make_verdict(struct model *model)
     verdict->bound = steady_most(&total);
     if (!model_classes(model) || !make_cells(model))
         return false;
-    sum_growing(model);
+    /* The sum of the classes that grow: objects that move between them cancel. */
+    for (size_t i = 0; i < model->input->class_count; i++) {
+        struct class_model *class = &model->classes[i];
+        /*
+         * A class that grows by more than its samples allow does so in threads that do not sample.
+         * What is freed and was never sampled makes the samples too many, never too few.
+         */
+        double samples = (double)class->born - (double)class->died,
+               error = class->born + class->died == 0
+                           ? class->none
+                           : Z * sqrt(class->weight * class->unseen *
+                                      (double)(class->born + class->died)) +
+                                 Z * Z / 2 * class->unseen;
+        class->counts = !(class->grows && class->steady.change - class->steady.noise >
+                                              class->weight * samples + error);
+        class->older = older_most(model, class, i);
+        model->most += class->counts ? steady_most(&class->steady) : 0;
+        if (!class->grows || !class->counts)
+            continue;
+        add_series(model, model->growing, i);
+        add_class(&model->all, class);
+        model->growth += class->steady.change;
+        model->floor = fmax(model->floor, CLASS_FLOOR * (double)model->input->sizes[i]);
+    }
     if (!bound_stacks(model))
         return false;
     fill_classes(model);

@@ -128,30 +128,6 @@ static struct split split_stack(const struct sharing *sharing, uint64_t mean)
 
 /* ---- the rows of the stacks ---- */
 
-static uint64_t hash_calls(const struct sharing *sharing, uint32_t sample)
-{
-    struct stack_walk walk = {0};
-    const struct stack_call *call;
-    uint64_t hash = 0;
-
-    while ((call = stack_walk_next(&walk, sharing->samples, &sharing->samples->list[sample])))
-        hash = table_hash_number(&sharing->table, hash ^ (uintptr_t)call->function ^ call->line);
-    return hash;
-}
-
-/* Two addresses of a line are one call. */
-static bool same_lines_called(const struct samples *samples, uint32_t x, uint32_t y)
-{
-    struct stack_walk walk = {0}, other = {0};
-    const struct stack_call *a, *b;
-
-    do {
-        a = stack_walk_next(&walk, samples, &samples->list[x]);
-        b = stack_walk_next(&other, samples, &samples->list[y]);
-    } while (a && b && a->function == b->function && a->line == b->line);
-    return !a && !b;
-}
-
 static bool same_row(const void *ctx, uint32_t index, const void *key)
 {
     const struct sharing *sharing = ctx;
@@ -160,23 +136,38 @@ static bool same_row(const void *ctx, uint32_t index, const void *key)
     return have->class == want->class && have->stack == want->stack;
 }
 
+/* Two addresses of a line are one call. */
 static bool same_stack_of(const void *ctx, uint32_t index, const void *key)
 {
     const struct sharing *sharing = ctx;
+    const struct samples *samples = sharing->samples;
+    const struct sample *x = &samples->list[sharing->first[index]],
+                        *y = &samples->list[*(const uint32_t *)key];
+    struct stack_walk walk = {0}, other = {0};
+    const struct stack_call *a, *b;
 
-    return same_lines_called(sharing->samples, sharing->first[index], *(const uint32_t *)key);
+    do {
+        a = stack_walk_next(&walk, samples, x);
+        b = stack_walk_next(&other, samples, y);
+    } while (a && b && a->function == b->function && a->line == b->line);
+    return !a && !b;
 }
 
 /* Returns the number of its stack; TABLE_NONE: out of memory. */
 static uint32_t number_calls(struct sharing *sharing, uint32_t sample)
 {
+    struct stack_walk walk = {0};
+    const struct stack_call *call;
+    uint64_t hash = 0;
     uint32_t place;
 
     if (!LIST_GROW(sharing->first, sharing->stack_capacity, sharing->stack_count) ||
         sharing->stack_count >= TABLE_NONE)
         return TABLE_NONE;
-    place = table_put(&sharing->stacks, hash_calls(sharing, sample), same_stack_of, sharing,
-                      &sample, (uint32_t)sharing->stack_count);
+    while ((call = stack_walk_next(&walk, sharing->samples, &sharing->samples->list[sample])))
+        hash = table_hash_number(&sharing->table, hash ^ (uintptr_t)call->function ^ call->line);
+    place = table_put(&sharing->stacks, hash, same_stack_of, sharing, &sample,
+                      (uint32_t)sharing->stack_count);
     if (place == sharing->stack_count)
         sharing->first[sharing->stack_count++] = sample;
     return place;
@@ -206,18 +197,12 @@ static bool add_row(struct sharing *sharing, const struct waste_row *row)
     return true;
 }
 
-/* The part of the objects of a size that is not sampled: each byte is with 1 / period. */
-static double unsampled_part(const struct samples *samples, uint64_t size)
-{
-    return exp(-(double)size / (samples->period ? (double)samples->period : 1));
-}
-
 static bool add_stack(struct sharing *sharing, uint32_t number)
 {
     const struct sample *sample = &sharing->samples->list[number];
     const struct amount *objects = &sample->values[VALUE_OBJECTS];
     const struct split split = split_stack(sharing, sample->size);
-
+    const double period = sharing->samples->period ? (double)sharing->samples->period : 1;
     uint32_t stack;
 
     if (objects->now <= 0)
@@ -228,8 +213,8 @@ static bool add_stack(struct sharing *sharing, uint32_t number)
     if (!split.count)
         sharing->waste->unsharable += (double)objects->now;
     for (size_t i = 0; i < split.count; i++) {
-        double part =
-            split.parts[i] * unsampled_part(sharing->samples, size_at(sharing, split.places[i]));
+        /* The part of the objects of a size that is not sampled: each byte is with 1 / period. */
+        double part = split.parts[i] * exp(-(double)size_at(sharing, split.places[i]) / period);
         const struct waste_row row = {.sample = number,
                                       .stack = stack,
                                       .class = sharing->order[split.places[i]],
@@ -274,16 +259,6 @@ struct sums {
     double rest;              /* of it: of no stack */
 };
 
-static void sum_class(const struct waste_class *class, struct sums *sums)
-{
-    sums->rest = (double)class->objects - sums->objects;
-    if (sums->rest <= 2 * sqrt(sums->variance))
-        sums->rest = 0;
-    if (sums->objects <= 0)
-        sums->rest = 1; /* not 0: the free space of a class without objects has a row, too */
-    sums->whole = sums->objects + sums->rest;
-}
-
 static double share_variance(const struct waste_row *row, const struct sums *sums)
 {
     double share = row->objects / sums->whole, others = sums->variance - row->variance;
@@ -322,20 +297,6 @@ static void bound_share(struct waste_row *row, const struct waste_class *class,
         return;
     row->least = bytes * fmin(fmax(row->objects - error - full, 0) / keeping, 1);
     row->most = bytes * fmin((row->objects + error) / keeping, 1);
-}
-
-static void give_share(struct waste_row *row, const struct waste_class *class,
-                       const struct sums *sums, struct given *given)
-{
-    const uint64_t bytes = waste_bytes(class);
-    uint64_t up_to;
-
-    given->objects += row->objects;
-    up_to = bytes_up_to(bytes, given->objects / sums->whole);
-    row->bytes = up_to > given->bytes ? up_to - given->bytes : 0;
-    given->bytes += row->bytes;
-    row->error = fmin(2 * sqrt(share_variance(row, sums)), 1) * (double)bytes;
-    bound_share(row, class, sums);
 }
 
 static uint64_t add_bytes(uint64_t sum, uint64_t bytes)
@@ -379,28 +340,28 @@ static void share_to_stacks(struct waste *waste, struct shares *shares)
         sums->objects += waste->rows[i].objects;
         sums->variance += waste->rows[i].variance;
     }
-    for (size_t i = 0; i < waste->class_count; i++)
-        sum_class(&waste->classes[i], &shares[i].sums);
+    for (size_t i = 0; i < waste->class_count; i++) {
+        struct sums *sums = &shares[i].sums;
+        sums->rest = (double)waste->classes[i].objects - sums->objects;
+        if (sums->rest <= 2 * sqrt(sums->variance))
+            sums->rest = 0;
+        if (sums->objects <= 0)
+            sums->rest = 1; /* not 0: the free space of a class without objects has a row, too */
+        sums->whole = sums->objects + sums->rest;
+    }
     for (size_t i = 0; i < waste->count; i++) {
         struct waste_row *row = &waste->rows[i];
         struct shares *share = &shares[row->class];
-        give_share(row, &waste->classes[row->class], &share->sums, &share->given);
+        const uint64_t bytes = waste_bytes(&waste->classes[row->class]);
+        share->given.objects += row->objects;
+        const uint64_t up_to = bytes_up_to(bytes, share->given.objects / share->sums.whole);
+        row->bytes = up_to > share->given.bytes ? up_to - share->given.bytes : 0;
+        share->given.bytes += row->bytes;
+        row->error = fmin(2 * sqrt(share_variance(row, &share->sums)), 1) * (double)bytes;
+        bound_share(row, &waste->classes[row->class], &share->sums);
         share->last = row;
         if (row->own)
             waste->own = add_bytes(waste->own, row->bytes);
-    }
-}
-
-static void add_rests(struct waste *waste, struct shares *shares)
-{
-    for (size_t i = 0; i < waste->class_count; i++) {
-        const uint64_t bytes = waste_bytes(&waste->classes[i]),
-                       left = bytes - shares[i].given.bytes;
-        waste->bytes = add_bytes(waste->bytes, bytes);
-        if (shares[i].sums.rest > 0)
-            add_rest(waste, i, left, &shares[i].sums);
-        else
-            shares[i].last->bytes += left; /* of rounding */
     }
 }
 
@@ -416,7 +377,15 @@ static bool share_classes(struct sharing *sharing)
     if (!shares || !rows)
         return false;
     share_to_stacks(waste, shares);
-    add_rests(waste, shares);
+    for (size_t i = 0; i < waste->class_count; i++) {
+        const uint64_t bytes = waste_bytes(&waste->classes[i]),
+                       left = bytes - shares[i].given.bytes;
+        waste->bytes = add_bytes(waste->bytes, bytes);
+        if (shares[i].sums.rest > 0)
+            add_rest(waste, i, left, &shares[i].sums);
+        else
+            shares[i].last->bytes += left; /* of rounding */
+    }
     return true;
 }
 
@@ -433,14 +402,6 @@ static int compare_rows(const void *a, const void *b)
     return x->sample < y->sample ? -1 : x->sample > y->sample;
 }
 
-static void sort_rows(struct waste *waste)
-{
-    if (waste->count)
-        qsort(waste->rows, waste->count, sizeof *waste->rows, compare_rows);
-    while (waste->count && !waste->rows[waste->count - 1].bytes)
-        waste->count--;
-}
-
 bool waste_make(struct waste *waste, const struct waste_class *classes, size_t class_count,
                 const struct samples *samples)
 {
@@ -454,8 +415,12 @@ bool waste_make(struct waste *waste, const struct waste_class *classes, size_t c
     table_init(&sharing.table);
     table_init(&sharing.stacks);
     good = order_classes(&sharing) && add_stacks(&sharing) && share_classes(&sharing);
-    if (good)
-        sort_rows(waste);
+    if (good) {
+        if (waste->count)
+            qsort(waste->rows, waste->count, sizeof *waste->rows, compare_rows);
+        while (waste->count && !waste->rows[waste->count - 1].bytes)
+            waste->count--;
+    }
     table_free(&sharing.table);
     table_free(&sharing.stacks);
     free(sharing.first);

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "jemalloc/facts.h"
-#include "profile/name_cache.h"
+#include "profile/locations.h"
 #include "profile/sites.h"
 #include "run/access.h"
 #include "run/account.h"

@@ -7,7 +7,6 @@
 #include "cli/output/wrap.h"
 #include "profile/stack_text.h"
 #include "profile/views/call_label.h"
-#include "profile/views/place_text.h"
 #include "run/faults.h"
 
 #include <math.h>

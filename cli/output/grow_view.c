@@ -5,7 +5,6 @@
 #include "cli/output/stack_json.h"
 #include "profile/stack_text.h"
 #include "profile/views/call_label.h"
-#include "profile/views/place_text.h"
 
 #include <errno.h>
 #include <math.h>

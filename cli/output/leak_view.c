@@ -4,8 +4,8 @@
 #include "base/util.h"
 #include "cli/output/stack_json.h"
 #include "cli/output/wrap.h"
-#include "profile/views/growth_answer.h"
-#include "profile/views/place_text.h"
+#include "profile/views/call_label.h"
+#include "profile/views/growth.h"
 
 #include <inttypes.h>
 #include <math.h>

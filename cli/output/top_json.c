@@ -1,6 +1,6 @@
 #include "cli/output/top_json.h"
 #include "cli/output/attachment_json.h"
-#include "profile/views/growth_answer.h"
+#include "profile/views/growth.h"
 
 #include <time.h>
 

@@ -155,45 +155,16 @@ static enum code_kind kind_of_crate(struct name_part part)
     return name_in_rust_library(part) ? CODE_PLUMBING : FIND_PREFIX(allocator_crates, part);
 }
 
-/* Types that belong to no crate: "T", "u8", "[T]", "(A, B)", "fn(u8)". */
-static bool has_crate(struct name_part type)
-{
-    return *type.at == '<' || name_search(type, "::");
-}
-
-/* "<<app::A as Trait>::Item as Other>": the crate of the innermost type. */
-static struct name_part innermost_type(struct name_part type)
-{
-    for (int nested = 0; nested < 8 && type.at < type.end && *type.at == '<'; nested++) {
-        struct name_impl impl = name_split_impl(type);
-        type = name_of_impl(&impl);
-    }
-    return type;
-}
-
 /* Types that are of no crate are the language's own. */
 static enum code_kind kind_of_path(struct name_part path)
 {
-    path = innermost_type(path);
-    return has_crate(path) ? kind_of_crate(path) : CODE_PLUMBING;
-}
-
-/* An impl is in the crate of its type or of its trait; either may be the program's own. */
-static enum code_kind kind_of_impl(struct name_part part)
-{
-    struct name_impl impl = name_split_impl(part);
-
-    if (impl.trait.at && name_begins(impl.trait, "core::alloc::"))
-        return CODE_ALLOCATOR; /* GlobalAlloc: also a program's own one is an allocator */
-    if (impl.trait.at && kind_of_path(impl.trait) == CODE_OWN)
-        return CODE_OWN;
-    return kind_of_path(name_of_impl(&impl));
-}
-
-/* C++ has parameters at the end: "core::Engine::run()"; Rust's names have none. */
-static bool has_params(struct name_part part)
-{
-    return name_search(part, "(") != NULL;
+    /* "<<app::A as Trait>::Item as Other>": the crate of the innermost type. */
+    for (int nested = 0; nested < 8 && path.at < path.end && *path.at == '<'; nested++) {
+        struct name_impl impl = name_split_impl(path);
+        path = name_of_impl(&impl);
+    }
+    /* Types that belong to no crate: "T", "u8", "[T]", "(A, B)", "fn(u8)". */
+    return *path.at == '<' || name_search(path, "::") ? kind_of_crate(path) : CODE_PLUMBING;
 }
 
 /* "core::run" may be the program's: functions of Rust's library are in modules. */
@@ -215,11 +186,19 @@ static bool begins_with_impl(struct name_part part)
 
 static enum code_kind kind_in_rust(struct name_part part)
 {
-    if (begins_with_impl(part))
-        return kind_of_impl(part);
+    if (begins_with_impl(part)) {
+        /* An impl is in the crate of its type or of its trait; either may be the program's own. */
+        struct name_impl impl = name_split_impl(part);
+        if (impl.trait.at && name_begins(impl.trait, "core::alloc::"))
+            return CODE_ALLOCATOR; /* GlobalAlloc: also a program's own one is an allocator */
+        if (impl.trait.at && kind_of_path(impl.trait) == CODE_OWN)
+            return CODE_OWN;
+        return kind_of_path(name_of_impl(&impl));
+    }
     if (name_search(part, "::<impl ")) /* "core::str::<impl str>::parse" */
         return kind_of_crate(part);
-    if (has_params(part))
+    /* C++ has parameters at the end: "core::Engine::run()"; Rust's names have none. */
+    if (name_search(part, "("))
         return CODE_OWN;
     return has_module(part) ? kind_of_crate(part) : FIND_PREFIX(allocator_crates, part);
 }
@@ -239,24 +218,16 @@ static bool is_go_runtime(const char *name)
     return true;
 }
 
-/* "gc_alloc.constprop.0" is a part of gc_alloc. */
-static bool is_pool(const char *name)
-{
-    size_t len = strcspn(name, ".");
-
-    for (size_t i = 0; i < ARRAY_LEN(pool_names); i++)
-        if (strncmp(name, pool_names[i], len) == 0 && !pool_names[i][len])
-            return true;
-    return false;
-}
-
 static enum code_kind kind_of_plain(const char *name, struct name_part part)
 {
     for (size_t i = 0; i < ARRAY_LEN(system_names); i++)
         if (strcmp(name, system_names[i]) == 0)
             return CODE_SYSTEM;
-    if (is_pool(name))
-        return CODE_ALLOCATOR;
+    /* "gc_alloc.constprop.0" is a part of gc_alloc. */
+    size_t len = strcspn(name, ".");
+    for (size_t i = 0; i < ARRAY_LEN(pool_names); i++)
+        if (strncmp(name, pool_names[i], len) == 0 && !pool_names[i][len])
+            return CODE_ALLOCATOR;
     return is_go_runtime(name) ? CODE_SYSTEM : FIND_PREFIX(plain_prefixes, part);
 }
 

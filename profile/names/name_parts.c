@@ -54,14 +54,6 @@ const char *name_skip_operator(struct name_part part)
     return NULL;
 }
 
-static bool open_bracket(struct nesting *nesting, char ch)
-{
-    if (nesting->depth == NESTED_MAX)
-        return false;
-    nesting->open[nesting->depth++] = ch;
-    return true;
-}
-
 /* A '<' that is still open inside of other brackets was "less than". */
 static bool close_bracket(struct nesting *nesting, char ch)
 {
@@ -87,7 +79,10 @@ static bool follow_brackets(struct nesting *nesting, char ch, char before)
     case '[':
     case '{':
     case '<':
-        return open_bracket(nesting, ch);
+        if (nesting->depth == NESTED_MAX)
+            return false;
+        nesting->open[nesting->depth++] = ch;
+        return true;
     case ')':
         return close_bracket(nesting, '(');
     case ']':
@@ -212,11 +207,11 @@ static struct name_part plain_type(struct name_part type)
     for (size_t i = 0; i < ARRAY_LEN(words);) {
         const char *space =
             name_begins(type, "'") ? memchr(type.at, ' ', (size_t)(type.end - type.at)) : NULL;
-        if (space)
+        if (space) {
             type.at = space + 1;
-        else if (name_begins(type, words[i]))
+        } else if (name_begins(type, words[i])) {
             type.at += strlen(words[i]);
-        else {
+        } else {
             i++;
             continue;
         }

@@ -3,27 +3,19 @@
 #include <stdlib.h>
 #include <string.h>
 
-static bool make_space(struct channel_buffer *buffer, size_t len)
+bool channel_more(struct channel_buffer *buffer, const void *bytes, size_t len)
 {
     size_t capacity = buffer->capacity ? buffer->capacity : 4096;
-    unsigned char *bytes;
 
     while (capacity - buffer->len < len)
         capacity *= 2;
-    if (capacity == buffer->capacity)
-        return true;
-    bytes = realloc(buffer->bytes, capacity);
-    if (!bytes)
-        return false;
-    buffer->bytes = bytes;
-    buffer->capacity = capacity;
-    return true;
-}
-
-bool channel_more(struct channel_buffer *buffer, const void *bytes, size_t len)
-{
-    if (!make_space(buffer, len))
-        return false;
+    if (capacity != buffer->capacity) {
+        unsigned char *larger = realloc(buffer->bytes, capacity);
+        if (!larger)
+            return false;
+        buffer->bytes = larger;
+        buffer->capacity = capacity;
+    }
     if (len)
         memcpy(buffer->bytes + buffer->len, bytes, len);
     buffer->len += len;

@@ -134,41 +134,6 @@ static int ask_for_file(void *ctx, size_t module, const struct file_wanted *want
 
 /* ---- requests ---- */
 
-/* Says what a module lacks, when that has changed. */
-static void say_state(struct child *child, const struct module_symbols *module,
-                      struct channel_state *before)
-{
-    const struct debug_missing missing = module_symbols_missing(module);
-    const struct channel_state now = {
-        .module = (uint32_t)module->number,
-        .lack = module->lack,
-        .split_missing = missing.count,
-        .split_path = number_of_text(child, missing.path),
-    };
-
-    if (memcmp(&now, before, sizeof now) != 0)
-        say(child, CHANNEL_STATE, &now, sizeof now);
-    *before = now;
-}
-
-static void answer_lines(struct child *child, const struct symbol_line *lines, size_t count)
-{
-    struct channel_line *said = reallocarray(NULL, count + 1, sizeof *said);
-
-    if (!said)
-        end_child();
-    for (size_t i = 0; i < count; i++)
-        said[i] = (struct channel_line){
-            .function = number_of_text(child, lines[i].function),
-            .linkage = number_of_text(child, lines[i].linkage),
-            .file = number_of_text(child, lines[i].file),
-            .line = lines[i].line,
-            .start_line = lines[i].start_line,
-        };
-    say(child, CHANNEL_LINES, said, count * sizeof *said);
-    free(said);
-}
-
 static void answer_addresses(struct child *child)
 {
     const struct channel_address *list = (const struct channel_address *)(void *)child->in.bytes;
@@ -183,23 +148,32 @@ static void answer_addresses(struct child *child)
             count = module_symbols_lines(module, list[i].offset, &lines);
             if (module_symbols_lack_memory(module))
                 end_child();
-            say_state(child, module, &state);
+            /* Says what a module lacks, when that has changed. */
+            const struct debug_missing missing = module_symbols_missing(module);
+            const struct channel_state now = {
+                .module = (uint32_t)module->number,
+                .lack = module->lack,
+                .split_missing = missing.count,
+                .split_path = number_of_text(child, missing.path),
+            };
+            if (memcmp(&now, &state, sizeof now) != 0)
+                say(child, CHANNEL_STATE, &now, sizeof now);
+            state = now;
             objects_trim();
         }
-        answer_lines(child, lines, count);
-    }
-}
-
-static void answer_names(struct child *child)
-{
-    const char *at = (const char *)child->in.bytes, *end = at + child->in.len;
-
-    for (const char *nul; at < end && (nul = memchr(at, 0, (size_t)(end - at))); at = nul + 1) {
-        struct arena arena = {.chunks = NULL};
-        const char *name = demangle(&arena, at);
-        uint32_t number = name && name != at ? number_of_text(child, name) : 0;
-        say(child, CHANNEL_NAME, &number, sizeof number);
-        arena_free(&arena);
+        struct channel_line *said = reallocarray(NULL, count + 1, sizeof *said);
+        if (!said)
+            end_child();
+        for (size_t j = 0; j < count; j++)
+            said[j] = (struct channel_line){
+                .function = number_of_text(child, lines[j].function),
+                .linkage = number_of_text(child, lines[j].linkage),
+                .file = number_of_text(child, lines[j].file),
+                .line = lines[j].line,
+                .start_line = lines[j].start_line,
+            };
+        say(child, CHANNEL_LINES, said, count * sizeof *said);
+        free(said);
     }
 }
 
@@ -215,29 +189,25 @@ void child_prepare(void *ctx)
         }
 }
 
-static void start_child(struct child *child, const struct child_work *work)
-{
-    child->work = work;
-    child->opener = (struct file_opener){ask_for_file, child};
-    child->modules = calloc(work->count + 1, sizeof *child->modules);
-    if (!child->modules)
-        end_child();
-    for (size_t i = 0; i < work->count; i++) {
-        child->modules[i].opener = &child->opener;
-        child->modules[i].number = i;
-        child->modules[i].lines =
-            work->modules[i].lines && work->modules[i].trust == SYMBOLS_TRUST_ALL;
-        child->modules[i].raw = work->modules[i].trust >= SYMBOLS_TRUST_RAW;
-    }
-    table_init(&child->seed);
-}
-
 void child_serve(void *ctx)
 {
     static struct child child;
+    const struct child_work *work = ctx;
     struct channel_head head;
 
-    start_child(&child, ctx);
+    child.work = work;
+    child.opener = (struct file_opener){ask_for_file, &child};
+    child.modules = calloc(work->count + 1, sizeof *child.modules);
+    if (!child.modules)
+        end_child();
+    for (size_t i = 0; i < work->count; i++) {
+        child.modules[i].opener = &child.opener;
+        child.modules[i].number = i;
+        child.modules[i].lines =
+            work->modules[i].lines && work->modules[i].trust == SYMBOLS_TRUST_ALL;
+        child.modules[i].raw = work->modules[i].trust >= SYMBOLS_TRUST_RAW;
+    }
+    table_init(&child.seed);
     for (;;) {
         hear(&head, sizeof head, NULL);
         child.in.len = 0;
@@ -247,10 +217,19 @@ void child_serve(void *ctx)
             end_child();
         child.in.len = head.len;
         hear(child.in.bytes, head.len, NULL);
-        if (head.kind == CHANNEL_ADDRESSES)
+        if (head.kind == CHANNEL_ADDRESSES) {
             answer_addresses(&child);
-        else
-            answer_names(&child);
+        } else {
+            const char *at = (const char *)child.in.bytes, *end = at + child.in.len;
+            for (const char *nul; at < end && (nul = memchr(at, 0, (size_t)(end - at)));
+                 at = nul + 1) {
+                struct arena arena = {.chunks = NULL};
+                const char *name = demangle(&arena, at);
+                uint32_t number = name && name != at ? number_of_text(&child, name) : 0;
+                say(&child, CHANNEL_NAME, &number, sizeof number);
+                arena_free(&arena);
+            }
+        }
         say(&child, CHANNEL_DONE, NULL, 0);
         flush(&child);
     }

@@ -269,14 +269,6 @@ bool debug_unit_ready(struct debug_info *info, struct debug_unit *unit)
     return unit->ready;
 }
 
-static void unit_release(struct debug_info *info, struct debug_unit *unit)
-{
-    debug_unit_free(unit);
-    info->items_left += unit->items;
-    unit->items = 0;
-    unit->loaded = unit->walked = unit->lined = false;
-}
-
 /*
  * libdw can only free everything that it has allocated. Before it finds a unit it reads the heads
  * of all units before that one: of a thousand at once, lest a file with very many is in memory as
@@ -308,8 +300,13 @@ void debug_trim_units(struct debug_info *info)
     debug_splits_free(info);
     for (size_t i = 0; i < info->unit_count; i++) {
         info->units[i].ready = false;
-        if (info->units[i].loaded)
-            unit_release(info, &info->units[i]);
+        if (info->units[i].loaded) {
+            struct debug_unit *unit = &info->units[i];
+            debug_unit_free(unit);
+            info->items_left += unit->items;
+            unit->items = 0;
+            unit->loaded = unit->walked = unit->lined = false;
+        }
     }
     file_renew(info, &info->own, 0, info->own_count);
     file_renew(info, &info->supplement, info->own_count, info->unit_count);

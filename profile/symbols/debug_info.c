@@ -1,6 +1,7 @@
 #include "base/search.h"
 #include "profile/symbols/debug_unit.h"
 
+#include <dlfcn.h>
 #include <dwarf.h>
 #include <errno.h>
 #include <stdlib.h>
@@ -13,6 +14,20 @@ enum {
     ITEMS_MAX = 1 << 25,
     LINE_SIZE = 48
 }; /* LINE_SIZE: approximate bytes that libdw uses for a line */
+
+bool libdw_load(struct libdw *library)
+{
+    void *handle = dlopen("libdw.so.1", RTLD_NOW | RTLD_LOCAL);
+
+    if (!handle)
+        return false;
+#define RESOLVE(function)                                                                          \
+    if (!(library->function = (__typeof__(library->function))dlsym(handle, #function)))            \
+        return false;
+    LIBDW_FUNCTIONS(RESOLVE) /* libelf's functions are found through libdw, which depends on it */
+#undef RESOLVE
+    return library->elf_version(EV_CURRENT) != EV_NONE;
+}
 
 const struct debug_missing *debug_info_missing(const struct debug_info *info)
 {
@@ -137,29 +152,23 @@ static struct debug_unit *unit_at(struct debug_info *info, uint64_t address)
     return place == SPANS_NONE ? NULL : &info->units[place];
 }
 
-static void load_lines(struct debug_info *info, struct debug_unit *unit)
-{
-    Dwarf_Lines *lines;
-    size_t count;
-
-    if (unit->lined)
-        return;
-    unit->lined = true;
-    errno = 0;
-    if (info->lib.dwarf_getsrclines(&unit->die, &lines, &count) == 0)
-        info->held += count * LINE_SIZE;
-    else if (errno == ENOMEM)
-        info->no_memory = true;
-}
-
 /* Finds file and line of an address. */
 static void line_at(struct debug_info *info, struct debug_unit *unit, uint64_t address,
                     struct symbol_line *line)
 {
+    Dwarf_Lines *lines;
     Dwarf_Line *row;
+    size_t count;
     int number = 0;
 
-    load_lines(info, unit);
+    if (!unit->lined) {
+        unit->lined = true;
+        errno = 0;
+        if (info->lib.dwarf_getsrclines(&unit->die, &lines, &count) == 0)
+            info->held += count * LINE_SIZE;
+        else if (errno == ENOMEM)
+            info->no_memory = true;
+    }
     row = info->lib.dwarf_getsrc_die(&unit->die, address);
     if (!row)
         return;

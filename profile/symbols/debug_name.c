@@ -207,19 +207,6 @@ static bool same_debug_function(const void *ctx, uint32_t place, const void *key
     return info->functions[place].die == *(void *const *)key;
 }
 
-static void name_find(struct debug_info *info, Dwarf_Die *die, struct symbol_line *line)
-{
-    struct naming naming = {0};
-
-    collect_names(info, *die, &naming);
-    line->start_line = naming.line;
-    line->linkage = debug_keep(info, naming.linkage ? naming.linkage : naming.name);
-    if (line->linkage && naming.linkage)
-        line->function = demangle(info->arena, line->linkage);
-    else if (line->linkage)
-        line->function = qualified_name(info, &naming.named, line->linkage);
-}
-
 void debug_name(struct debug_info *info, Dwarf_Die *die, struct symbol_line *line)
 {
     uint32_t fresh = (uint32_t)info->function_count, place;
@@ -240,7 +227,14 @@ void debug_name(struct debug_info *info, Dwarf_Die *die, struct symbol_line *lin
         struct symbol_line found = {0};
         info->functions[fresh] = (struct debug_function){.die = origin.addr};
         info->function_count++;
-        name_find(info, &origin, &found); /* may need the name of a function around it */
+        struct naming naming = {0};
+        collect_names(info, origin, &naming);
+        found.start_line = naming.line;
+        found.linkage = debug_keep(info, naming.linkage ? naming.linkage : naming.name);
+        if (found.linkage && naming.linkage)
+            found.function = demangle(info->arena, found.linkage);
+        else if (found.linkage) /* may need the name of a function around it */
+            found.function = qualified_name(info, &naming.named, found.linkage);
         info->functions[fresh].line = found;
     }
     *line = info->functions[place].line;

@@ -160,23 +160,16 @@ static struct debug_split *open_split(struct debug_info *info, struct object *ob
 
 /* ---- the files ---- */
 
-static struct object *open_split_object(struct debug_info *info, const char *dir, const char *name,
-                                        unsigned attempt, bool *more)
-{
-    const struct debug_files *files = info->files;
-    int fd = files->open(files->ctx, dir, name, attempt);
-
-    *more = fd != -EDOM;
-    return fd < 0 ? NULL : object_open(fd);
-}
-
 static struct debug_split *split_of_file(struct debug_info *info, const struct skeleton *skeleton)
 {
     struct debug_split *split = NULL;
     bool more = true;
 
     for (unsigned i = 0; more && !split && info->split_left && i < SPLIT_ATTEMPTS; i++) {
-        struct object *object = open_split_object(info, skeleton->dir, skeleton->name, i, &more);
+        const struct debug_files *files = info->files;
+        int fd = files->open(files->ctx, skeleton->dir, skeleton->name, i);
+        more = fd != -EDOM;
+        struct object *object = fd < 0 ? NULL : object_open(fd);
         if (object)
             split = open_split(info, object, skeleton);
     }
@@ -194,16 +187,6 @@ static bool keep_split(struct debug_info *info, struct debug_unit *unit, struct 
     return true;
 }
 
-static void note_missing(struct debug_info *info, struct debug_unit *unit, const char *name)
-{
-    if (unit->missed)
-        return;
-    unit->missed = true;
-    info->missing.count++;
-    if (!info->missing.path)
-        info->missing.path = arena_string(info->arena, name, strlen(name));
-}
-
 static void seek_body(struct debug_info *info, struct debug_unit *unit)
 {
     struct debug_split *split;
@@ -217,8 +200,12 @@ static void seek_body(struct debug_info *info, struct debug_unit *unit)
         free_split(info, split);
         split = NULL;
     }
-    if (!split)
-        note_missing(info, unit, skeleton.name);
+    if (split || unit->missed)
+        return;
+    unit->missed = true;
+    info->missing.count++;
+    if (!info->missing.path)
+        info->missing.path = arena_string(info->arena, skeleton.name, strlen(skeleton.name));
 }
 
 struct debug_unit *debug_unit_body(struct debug_info *info, struct debug_unit *unit)

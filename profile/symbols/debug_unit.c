@@ -77,20 +77,6 @@ static bool is_container(int tag)
     }
 }
 
-static bool is_block(int tag)
-{
-    switch (tag) {
-    case DW_TAG_lexical_block:
-    case DW_TAG_try_block:
-    case DW_TAG_catch_block:
-    case DW_TAG_with_stmt:
-    case DW_TAG_common_block:
-        return true;
-    default:
-        return false;
-    }
-}
-
 static bool enter_container(struct walk *walk, const Dwarf_Die *die, struct position *position)
 {
     struct debug_unit *unit = walk->unit;
@@ -162,7 +148,16 @@ static bool enter_die(struct walk *walk, Dwarf_Die *die, struct position *positi
         return walk->info->lib.dwarf_haschildren(die) > 0 && enter_container(walk, die, position);
     if (tag == DW_TAG_inlined_subroutine)
         return enter_scope(walk, die, false, position);
-    return is_block(tag);
+    switch (tag) {
+    case DW_TAG_lexical_block:
+    case DW_TAG_try_block:
+    case DW_TAG_catch_block:
+    case DW_TAG_with_stmt:
+    case DW_TAG_common_block:
+        return true;
+    default:
+        return false;
+    }
 }
 
 static unsigned char *unit_end(const struct walk *walk)

@@ -48,22 +48,6 @@ static bool try_demangler(demangler *run, int options, const char *name, struct 
 }
 
 /*
- * The library puts an array of 16-byte elements on its stack: the templates times the references to
- * their parameters, each counted twice if a substitution repeats it (d_count_templates_scopes).
- * Every I may begin the arguments of a template, and RT, OT, RS, OS such a reference.
- */
-static bool has_many_templates(const char *name)
-{
-    size_t templates = 0, references = 0;
-
-    for (const char *at = name; *at; at++) {
-        templates += *at == 'I';
-        references += (*at == 'R' || *at == 'O') && (at[1] == 'T' || at[1] == 'S');
-    }
-    return templates * references > TEMPLATE_PRODUCT_MAX;
-}
-
-/*
  * The library counts the lifetimes of a binder, "G" and a number of base 62, one by one, up to
  * 2^64 of them (rust-demangle.c, demangle_binder). It stands in a function or a dyn type.
  */
@@ -84,7 +68,18 @@ static bool demangle_cplusplus(const char *name, struct output *output)
 {
     const int more = strlen(name) > LIMITED_MAX ? DMGL_NO_RECURSE_LIMIT : 0;
 
-    return !has_many_templates(name) &&
+    /*
+     * The library puts an array of 16-byte elements on its stack: the templates times the
+     * references to their parameters, each counted twice if a substitution repeats it
+     * (d_count_templates_scopes). Every I may begin the arguments of a template, and RT, OT, RS, OS
+     * such a reference.
+     */
+    size_t templates = 0, references = 0;
+    for (const char *at = name; *at; at++) {
+        templates += *at == 'I';
+        references += (*at == 'R' || *at == 'O') && (at[1] == 'T' || at[1] == 'S');
+    }
+    return templates * references <= TEMPLATE_PRODUCT_MAX &&
            try_demangler(cplus_demangle_v3_callback, OPTIONS | more, name, output);
 }
 

@@ -1,13 +1,61 @@
 #include "profile/symbols/module_files.h"
 #include "elf/debugfile.h"
+#include "elf/image.h"
 #include "elf/minidebug.h"
 #include "elf/modulefile.h"
-#include "profile/symbols/debuginfod.h"
 
+#include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+
+/*
+ * Fetches debug files from the servers that $DEBUGINFOD_URLS names, through
+ * elfutils' libdebuginfod.
+ */
+
+/* As in <elfutils/debuginfod.h>, which is in a separate package. */
+struct client;
+
+struct library {
+    struct client *(*begin)(void);
+    int (*find)(struct client *client, const unsigned char *id, int len, char **path);
+    void (*end)(struct client *client);
+};
+
+/*
+ * Fetches the debug file with a build-id. Returns a file descriptor, owned by
+ * the caller, or -errno; -ENOSYS: the library is not installed. The caller must
+ * verify the file.
+ */
+static int debuginfod_open(const struct build_id *id)
+{
+    void *handle = dlopen("libdebuginfod.so.1", RTLD_NOW | RTLD_LOCAL);
+    struct library library;
+    struct client *client;
+    int fd;
+
+    if (!handle)
+        return -ENOSYS;
+#define RESOLVE(name, function)                                                                    \
+    if (!(library.name = (__typeof__(library.name))dlsym(handle, function)))                       \
+        return -ENOSYS;
+    RESOLVE(begin, "debuginfod_begin")
+    RESOLVE(find, "debuginfod_find_debuginfo")
+    RESOLVE(end, "debuginfod_end")
+#undef RESOLVE
+    /* The library's own limits, in seconds, unless the operator has set them (debuginfod(8)). */
+    setenv("DEBUGINFOD_TIMEOUT", "10", 0); /* without progress */
+    setenv("DEBUGINFOD_MAXTIME", "60", 0); /* for one file */
+    client = library.begin();
+    if (!client)
+        return -ENOMEM;
+    fd = library.find(client, id->bytes, (int)id->len, NULL);
+    library.end(client);
+    return fd;
+}
 
 static const char default_dir[] = "/usr/lib/debug";
 
@@ -24,13 +72,6 @@ int module_files_open_path(const struct symbols_options *options, const char *pa
     return root < 0 ? -errno : root_open_file(root, path, INROOT_FOLLOW);
 }
 
-static int open_mapped(const struct symbols_options *options, const struct symbol_mapping *mapping)
-{
-    if (options->open)
-        return options->open(options->ctx, mapping);
-    return mapping->path[0] == '/' ? module_files_open_path(options, mapping->path) : -ENOENT;
-}
-
 /* Keeps a file descriptor if it is of an ELF file with the build-id; else closes it. */
 static int with_id(int fd, const struct build_id *id)
 {
@@ -42,30 +83,20 @@ static int with_id(int fd, const struct build_id *id)
     return -ENOENT;
 }
 
-/* Makes dir/.build-id/xx/rest.debug. False: the id is too short, or the path too long. */
-static bool build_id_path(char *path, size_t size, const char *dir, const struct build_id *id)
-{
-    int len = snprintf(path, size, "%s/.build-id/", dir);
-
-    for (size_t i = 0; i < id->len; i++) {
-        if (len < 0 || (size_t)len >= size)
-            return false;
-        len += snprintf(path + len, size - (size_t)len, i == 0 ? "%02x/" : "%02x", id->bytes[i]);
-    }
-    if (id->len < 2 || len < 0 || (size_t)len >= size)
-        return false;
-    len += snprintf(path + len, size - (size_t)len, ".debug");
-    return (size_t)len < size;
-}
-
+/* Opens dir/.build-id/xx/rest.debug. */
 static int open_in_dir(const struct symbols_options *options, const char *dir,
                        const struct build_id *id)
 {
     char path[PATH_MAX];
+    const size_t size = sizeof path;
+    int len = snprintf(path, size, "%s/.build-id/", dir);
 
-    if (!build_id_path(path, sizeof path, dir, id))
+    for (size_t i = 0; i < id->len && len >= 0 && (size_t)len < size; i++)
+        len += snprintf(path + len, size - (size_t)len, i == 0 ? "%02x/" : "%02x", id->bytes[i]);
+    if (id->len < 2 || len < 0 || (size_t)len >= size)
         return -ENOENT;
-    return with_id(module_files_open_path(options, path), id);
+    len += snprintf(path + len, size - (size_t)len, ".debug");
+    return (size_t)len < size ? with_id(module_files_open_path(options, path), id) : -ENOENT;
 }
 
 static int open_in_dirs(const struct symbols_options *options, const struct build_id *id)
@@ -170,7 +201,12 @@ enum symbols_lack module_files_open(struct module_files *files,
                                     const struct symbol_mapping *mapping,
                                     const struct symbols_options *options, int *err)
 {
-    files->fd = open_mapped(options, mapping);
+    if (options->open)
+        files->fd = options->open(options->ctx, mapping);
+    else if (mapping->path[0] == '/')
+        files->fd = module_files_open_path(options, mapping->path);
+    else
+        files->fd = -ENOENT;
     if (files->fd < 0) {
         *err = -files->fd;
         return files->fd == -ESTALE ? SYMBOLS_LACK_BUILD_ID : SYMBOLS_LACK_FILE;
@@ -182,26 +218,6 @@ enum symbols_lack module_files_open(struct module_files *files,
                : SYMBOLS_LACK_NOTHING;
 }
 
-static int open_wanted_file(struct module_files *files, const char *module,
-                            const struct symbols_options *options, const struct file_wanted *wanted)
-{
-    switch (wanted->what) {
-    case CHANNEL_MODULE:
-        return fcntl(files->fd, F_DUPFD_CLOEXEC, 0);
-    case CHANNEL_MINI:
-        return minidebug_open(files->fd);
-    case CHANNEL_DEBUG:
-        free(files->referrer);
-        files->referrer = NULL;
-        return open_debug(options, module, files->fd, &files->build_id, &files->referrer);
-    case CHANNEL_SUPPLEMENT:
-        return open_supplement_of(options, files->referrer ? files->referrer : module, wanted);
-    case CHANNEL_SPLIT:
-        return open_split_file_of(module, options, wanted);
-    }
-    return -EINVAL;
-}
-
 /*
  * Nothing but a part of a program goes to the child: no file with a secret that the target names,
  * and no memory of others (/proc/kcore, core files).
@@ -209,9 +225,28 @@ static int open_wanted_file(struct module_files *files, const char *module,
 int module_files_want(struct module_files *files, const char *module,
                       const struct symbols_options *options, const struct file_wanted *wanted)
 {
-    AUTO_CLOSE int fd = open_wanted_file(files, module, options, wanted);
+    AUTO_CLOSE int fd = -EINVAL;
     Elf64_Ehdr header;
 
+    switch (wanted->what) {
+    case CHANNEL_MODULE:
+        fd = fcntl(files->fd, F_DUPFD_CLOEXEC, 0);
+        break;
+    case CHANNEL_MINI:
+        fd = minidebug_open(files->fd);
+        break;
+    case CHANNEL_DEBUG:
+        free(files->referrer);
+        files->referrer = NULL;
+        fd = open_debug(options, module, files->fd, &files->build_id, &files->referrer);
+        break;
+    case CHANNEL_SUPPLEMENT:
+        fd = open_supplement_of(options, files->referrer ? files->referrer : module, wanted);
+        break;
+    case CHANNEL_SPLIT:
+        fd = open_split_file_of(module, options, wanted);
+        break;
+    }
     if (fd < 0)
         return fd;
     if (!file_read(fd, 0, &header, sizeof header) || !elf_header_valid(&header) ||

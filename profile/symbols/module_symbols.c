@@ -41,25 +41,6 @@ static struct object *open_supplement(const struct module_symbols *module,
     return fd < 0 ? NULL : object_open(fd);
 }
 
-static void open_objects(struct module_symbols *module)
-{
-    bool complete;
-
-    module->module = open_object(module, CHANNEL_MODULE);
-    if (!module->module) {
-        module->lack = SYMBOLS_LACK_ELF;
-        return;
-    }
-    complete = object_section_named(module->module, ".symtab") != NULL;
-    if (!complete)
-        module->mini = open_object(module, CHANNEL_MINI);
-    if (!complete || !object_section_named(module->module, ".debug_info"))
-        module->separate = open_object(module, CHANNEL_DEBUG);
-    if (module->lines)
-        module->supplement =
-            open_supplement(module, module->separate ? module->separate : module->module);
-}
-
 /*
  * Loads the tables, the better ones first: functions that the debug file names
  * are only in .dynsym of the stripped file.
@@ -83,30 +64,38 @@ static int open_split_file(void *ctx, const char *dir, const char *name, unsigne
     return open_file(ctx, &(struct file_wanted){CHANNEL_SPLIT, dir, name, NULL, attempt});
 }
 
-static void load_debug(struct module_symbols *module)
-{
-    struct object *const objects[] = {module->module, module->separate};
-
-    module->split_files = (struct debug_files){open_split_file, module};
-    for (size_t i = 0; i < ARRAY_LEN(objects) && !module->debug; i++)
-        if (debug_info_present(objects[i]))
-            module->debug = debug_info_open(objects[i], module->supplement, &module->split_files,
-                                            &module->arena, &module->lack);
-}
-
 /* Reads the tables when the first address needs them. */
 static void module_symbols_load(struct module_symbols *module)
 {
+    bool complete;
+
     if (module->loaded)
         return;
     module->loaded = true;
-    open_objects(module);
-    if (!module->module)
+    module->module = open_object(module, CHANNEL_MODULE);
+    if (!module->module) {
+        module->lack = SYMBOLS_LACK_ELF;
         return;
+    }
+    complete = object_section_named(module->module, ".symtab") != NULL;
+    if (!complete)
+        module->mini = open_object(module, CHANNEL_MINI);
+    if (!complete || !object_section_named(module->module, ".debug_info"))
+        module->separate = open_object(module, CHANNEL_DEBUG);
+    if (module->lines)
+        module->supplement =
+            open_supplement(module, module->separate ? module->separate : module->module);
     load_index(module);
     module->lack = module->index.count ? SYMBOLS_LACK_LINES : SYMBOLS_LACK_TABLE;
-    if (module->lines)
-        load_debug(module);
+    if (module->lines) {
+        struct object *const objects[] = {module->module, module->separate};
+        module->split_files = (struct debug_files){open_split_file, module};
+        for (size_t i = 0; i < ARRAY_LEN(objects) && !module->debug; i++)
+            if (debug_info_present(objects[i]))
+                module->debug =
+                    debug_info_open(objects[i], module->supplement, &module->split_files,
+                                    &module->arena, &module->lack);
+    }
 }
 
 void module_symbols_free(struct module_symbols *module)
@@ -133,32 +122,6 @@ struct debug_missing module_symbols_missing(const struct module_symbols *module)
 
 static const char unnamed[] = "(unnamed)";
 
-/*
- * Names the outermost function from the symbol tables if the debug information
- * does not have it or its name. A line without a function does not count.
- */
-static size_t name_outermost(struct module_symbols *module, uint64_t address,
-                             struct symbol_line *lines, size_t count)
-{
-    struct symbol_line *last = count ? &lines[count - 1] : &lines[0];
-    const struct index_symbol *symbol = NULL;
-
-    if (!count || !last->function)
-        symbol = symbol_index_find(&module->index, address);
-    if (!count)
-        memset(last, 0, sizeof *last);
-    if (symbol) {
-        last->linkage = symbol->name;
-        last->function = module->raw ? symbol->name : demangle(&module->arena, symbol->name);
-    }
-    if (count <= 1)
-        return last->function ? 1 : 0;
-    for (size_t i = 0; i < count; i++)
-        if (!lines[i].function)
-            lines[i].function = lines[i].linkage = unnamed;
-    return count;
-}
-
 size_t module_symbols_lines(struct module_symbols *module, uint64_t offset,
                             const struct symbol_line **lines)
 {
@@ -172,5 +135,24 @@ size_t module_symbols_lines(struct module_symbols *module, uint64_t offset,
     if (module->debug)
         count = debug_info_lines(module->debug, address, found, LINES_MAX);
     *lines = found;
-    return name_outermost(module, address, found, count);
+    /*
+     * Names the outermost function from the symbol tables if the debug information
+     * does not have it or its name. A line without a function does not count.
+     */
+    struct symbol_line *last = count ? &found[count - 1] : &found[0];
+    const struct index_symbol *symbol = NULL;
+    if (!count || !last->function)
+        symbol = symbol_index_find(&module->index, address);
+    if (!count)
+        memset(last, 0, sizeof *last);
+    if (symbol) {
+        last->linkage = symbol->name;
+        last->function = module->raw ? symbol->name : demangle(&module->arena, symbol->name);
+    }
+    if (count <= 1)
+        return last->function ? 1 : 0;
+    for (size_t i = 0; i < count; i++)
+        if (!found[i].function)
+            found[i].function = found[i].linkage = unnamed;
+    return count;
 }

@@ -48,23 +48,6 @@ static enum reader_end start(struct reader *reader)
     return confined_start(&reader->child, &confined) == 0 ? READER_DONE : READER_NONE;
 }
 
-static enum reader_end stop(struct reader *reader, enum reader_end why)
-{
-    enum confined_end end = confined_stop(&reader->child);
-
-    if (why != READER_DONE)
-        return why;
-    switch (end) {
-    case CONFINED_REFUSED:
-        return READER_NONE;
-    case CONFINED_MEMORY:
-    case CONFINED_KILLED:
-        return READER_MEMORY;
-    default:
-        return READER_CRASHED;
-    }
-}
-
 void reader_end(struct reader *reader)
 {
     (void)confined_stop(&reader->child);
@@ -72,12 +55,6 @@ void reader_end(struct reader *reader)
     free(reader->texts);
     reader->texts = NULL;
     reader->text_count = reader->text_capacity = 0;
-}
-
-static bool has_no_time(const struct reader *reader)
-{
-    return (reader->deadline && deadline_passed(reader->deadline)) ||
-           interruptions_ended(reader->interrupted);
 }
 
 /* ---- what the child says ---- */
@@ -93,15 +70,6 @@ static bool charge(struct reader *reader, size_t bytes)
 {
     reader->bytes += bytes;
     return reader->bytes <= READER_BYTES_MAX;
-}
-
-static bool hear_text(struct reader *reader, const void *bytes, size_t len)
-{
-    if (len > NAME_MAX_SHOWN || memchr(bytes, 0, len) || !charge(reader, len + TEXT_COST) ||
-        !LIST_GROW(reader->texts, reader->text_capacity, reader->text_count))
-        return false;
-    reader->texts[reader->text_count] = arena_string(reader->arena, bytes, len);
-    return reader->texts[reader->text_count++] != NULL;
 }
 
 static bool hear_lines(struct exchange *exchange, const void *bytes, size_t len)
@@ -161,18 +129,6 @@ static bool hear_state(const struct exchange *exchange, const void *bytes, size_
 
 /* ---- files for the child ---- */
 
-/* The child waits for it, with nothing else to take: the channel has space. */
-static bool hand_file(const struct reader *reader, int fd, int err)
-{
-    struct {
-        struct channel_head head;
-        struct channel_file file;
-    } answer = {{CHANNEL_FILE, sizeof answer.file}, {err}};
-    struct iovec piece = {&answer, sizeof answer};
-
-    return passed_file_send(reader->child.channel, &piece, 1, fd, MSG_DONTWAIT) == sizeof answer;
-}
-
 /* Takes the next text of an ask; an empty one is NULL. False: out of memory, or it has a NUL. */
 static bool copy_part(const char **at, size_t len, char **text)
 {
@@ -203,7 +159,13 @@ static bool hear_ask(const struct exchange *exchange, const void *bytes, size_t 
                                        ask.attempt};
     AUTO_CLOSE int fd =
         reader->client->opener.open(reader->client->opener.ctx, ask.module, &wanted);
-    return hand_file(reader, fd, fd < 0 ? -fd : 0);
+    /* The child waits for it, with nothing else to take: the channel has space. */
+    struct {
+        struct channel_head head;
+        struct channel_file file;
+    } answer = {{CHANNEL_FILE, sizeof answer.file}, {fd < 0 ? -fd : 0}};
+    struct iovec piece = {&answer, sizeof answer};
+    return passed_file_send(reader->child.channel, &piece, 1, fd, MSG_DONTWAIT) == sizeof answer;
 }
 
 /* ---- an exchange ---- */
@@ -211,9 +173,16 @@ static bool hear_ask(const struct exchange *exchange, const void *bytes, size_t 
 static bool hear_record(struct exchange *exchange, const struct channel_head *head,
                         const void *bytes)
 {
+    struct reader *reader = exchange->reader;
+
     switch (head->kind) {
     case CHANNEL_TEXT:
-        return hear_text(exchange->reader, bytes, head->len);
+        if (head->len > NAME_MAX_SHOWN || memchr(bytes, 0, head->len) ||
+            !charge(reader, head->len + TEXT_COST) ||
+            !LIST_GROW(reader->texts, reader->text_capacity, reader->text_count))
+            return false;
+        reader->texts[reader->text_count] = arena_string(reader->arena, bytes, head->len);
+        return reader->texts[reader->text_count++] != NULL;
     case CHANNEL_LINES:
         return hear_lines(exchange, bytes, head->len);
     case CHANNEL_NAME:
@@ -230,13 +199,14 @@ static bool hear_record(struct exchange *exchange, const struct channel_head *he
     }
 }
 
-/* Takes the records that have arrived completely. */
-static bool hear_records(struct exchange *exchange)
+bool reader_hear(struct exchange *exchange, const void *bytes, size_t len)
 {
     struct channel_buffer *in = &exchange->reader->in;
     struct channel_head head;
     size_t at = 0;
 
+    if (!channel_more(in, bytes, len))
+        return false;
     while (!exchange->done && in->len - at >= sizeof head) {
         memcpy(&head, in->bytes + at, sizeof head);
         if (head.len > CHANNEL_MAX)
@@ -250,11 +220,6 @@ static bool hear_records(struct exchange *exchange)
     in->len -= at;
     memmove(in->bytes, in->bytes + at, in->len);
     return true;
-}
-
-bool reader_hear(struct exchange *exchange, const void *bytes, size_t len)
-{
-    return channel_more(&exchange->reader->in, bytes, len) && hear_records(exchange);
 }
 
 /* CPU time of the child, and of the tool, which the child may keep busy. */
@@ -309,7 +274,8 @@ static enum reader_end look_at_child(struct exchange *exchange)
     const struct reader *reader = exchange->reader;
     const uint64_t now = clock_now();
 
-    if (has_no_time(reader))
+    if ((reader->deadline && deadline_passed(reader->deadline)) ||
+        interruptions_ended(reader->interrupted))
         return READER_INTERRUPTED;
     if (now < exchange->look_at)
         return READER_DONE;
@@ -369,6 +335,7 @@ static enum reader_end ask_child(struct exchange *exchange, const void *bytes, s
     struct reader *reader = exchange->reader;
     const struct channel_head head = {exchange->asked, (uint32_t)len};
     enum reader_end end = reader->bytes > READER_BYTES_MAX ? READER_MEMORY : start(reader);
+    enum confined_end ended;
 
     if (end != READER_DONE)
         return end;
@@ -387,7 +354,18 @@ static enum reader_end ask_child(struct exchange *exchange, const void *bytes, s
     reader->wasted_ns += reader->child.slept_ns - exchange->slept_ns;
     if (exchange->done && reader->in.len == 0)
         return READER_DONE;
-    return stop(reader, exchange->done ? READER_WRONG : end);
+    ended = confined_stop(&reader->child);
+    if (exchange->done || end != READER_DONE)
+        return exchange->done ? READER_WRONG : end;
+    switch (ended) {
+    case CONFINED_REFUSED:
+        return READER_NONE;
+    case CONFINED_MEMORY:
+    case CONFINED_KILLED:
+        return READER_MEMORY;
+    default:
+        return READER_CRASHED;
+    }
 }
 
 enum reader_end reader_lines(struct reader *reader, const struct channel_address *list,

@@ -4,23 +4,6 @@
 
 #include <string.h>
 
-/* The names of a table: len bytes, the last of which is NUL. */
-struct name_table {
-    const char *bytes;
-    uint64_t len;
-};
-
-static bool in_code_section(const struct object *object, const Elf64_Sym *sym)
-{
-    const Elf64_Shdr *section;
-
-    if (sym->st_shndx >= object->section_count)
-        return false;
-    section = &object->sections[sym->st_shndx];
-    return (section->sh_flags & SHF_EXECINSTR) &&
-           sym->st_value - section->sh_addr < section->sh_size;
-}
-
 /*
  * True for functions, and for labels of assembly code that are not mapping
  * symbols (`$x` of aarch64) and not the compiler's own (`.L`).
@@ -28,37 +11,23 @@ static bool in_code_section(const struct object *object, const Elf64_Sym *sym)
 static bool is_function(const struct object *object, const Elf64_Sym *sym, const char *name)
 {
     unsigned type = ELF64_ST_TYPE(sym->st_info);
+    const Elf64_Shdr *section;
 
     if (sym->st_shndx == SHN_UNDEF || sym->st_shndx >= SHN_LORESERVE || !sym->st_value || !*name)
         return false;
     if (type == STT_FUNC || type == STT_GNU_IFUNC)
         return true;
-    return type == STT_NOTYPE && *name != '$' && *name != '.' && in_code_section(object, sym);
-}
-
-/* Turns `name@VERSION` and `name@@VERSION` of .symtab into `name`. NULL: out of memory. */
-static const char *name_without_version(struct arena *arena, const char *name)
-{
-    const char *at = strchr(name + 1, '@');
-    return at ? arena_string(arena, name, (size_t)(at - name)) : name;
-}
-
-static bool index_append(struct symbol_index *index, const Elf64_Sym *sym, const char *name)
-{
-    if (!LIST_GROW(index->symbols, index->capacity, index->count) || index->count == SPANS_MAX)
+    if (type != STT_NOTYPE || *name == '$' || *name == '.' ||
+        sym->st_shndx >= object->section_count)
         return false;
-    index->symbols[index->count++] = (struct index_symbol){
-        .address = sym->st_value,
-        .size = sym->st_size,
-        .name = name,
-        .binding = ELF64_ST_BIND(sym->st_info),
-        .code = ELF64_ST_TYPE(sym->st_info) != STT_NOTYPE,
-    };
-    return true;
+    section = &object->sections[sym->st_shndx];
+    return (section->sh_flags & SHF_EXECINSTR) &&
+           sym->st_value - section->sh_addr < section->sh_size;
 }
 
+/* names: len bytes, the last of which is NUL */
 static bool add_table(struct symbol_index *index, struct object *object, const Elf64_Shdr *table,
-                      const struct name_table *names, struct arena *arena)
+                      const char *names, uint64_t len, struct arena *arena)
 {
     const unsigned char *bytes = object_section(object, table);
 
@@ -66,14 +35,24 @@ static bool add_table(struct symbol_index *index, struct object *object, const E
         Elf64_Sym sym;
         const char *name;
         memcpy(&sym, bytes + i * sizeof sym, sizeof sym);
-        if (sym.st_name >= names->len)
+        if (sym.st_name >= len)
             continue;
-        name = names->bytes + sym.st_name;
+        name = names + sym.st_name;
         if (!is_function(object, &sym, name) || strnlen(name, SYMBOL_NAME_MAX) == SYMBOL_NAME_MAX)
             continue;
-        name = name_without_version(arena, name);
-        if (!name || !index_append(index, &sym, name))
+        /* Turns `name@VERSION` and `name@@VERSION` of .symtab into `name`. */
+        const char *at = strchr(name + 1, '@');
+        name = at ? arena_string(arena, name, (size_t)(at - name)) : name;
+        if (!name || !LIST_GROW(index->symbols, index->capacity, index->count) ||
+            index->count == SPANS_MAX)
             return false;
+        index->symbols[index->count++] = (struct index_symbol){
+            .address = sym.st_value,
+            .size = sym.st_size,
+            .name = name,
+            .binding = ELF64_ST_BIND(sym.st_info),
+            .code = ELF64_ST_TYPE(sym.st_info) != STT_NOTYPE,
+        };
     }
     return true;
 }
@@ -84,15 +63,13 @@ bool symbol_index_add(struct symbol_index *index, struct object *object, struct 
 
     for (size_t i = 0; i < object->section_count; i++) {
         const Elf64_Shdr *table = &object->sections[i];
-        struct name_table names;
         if ((table->sh_type != SHT_SYMTAB && table->sh_type != SHT_DYNSYM) ||
             table->sh_link >= object->section_count || seen[table->sh_type])
             continue;
         seen[table->sh_type] = true;
-        names.len = object->sections[table->sh_link].sh_size;
-        names.bytes = object_section(object, &object->sections[table->sh_link]);
-        if (names.bytes && names.bytes[names.len - 1] == '\0' &&
-            !add_table(index, object, table, &names, arena))
+        const uint64_t len = object->sections[table->sh_link].sh_size;
+        const char *names = object_section(object, &object->sections[table->sh_link]);
+        if (names && names[len - 1] == '\0' && !add_table(index, object, table, names, len, arena))
             return false;
     }
     return true;

@@ -5,9 +5,8 @@
 #include "base/search.h"
 #include "base/table.h"
 #include "profile/names/code_kind.h"
-#include "profile/symbols/jit_name.h"
-#include "profile/symbols/map_names.h"
 #include "profile/symbols/module_files.h"
+#include "profile/symbols/perf_map.h"
 #include "profile/symbols/reader.h"
 
 #include <errno.h>
@@ -77,33 +76,11 @@ static bool copy_strings(struct symbols *symbols, const struct symbols_options *
     return dirs != NULL;
 }
 
-static bool copy_mapping(struct symbols *symbols, const struct symbol_mapping *mapping,
-                         size_t index)
-{
-    struct mapping *copy = &symbols->mappings[index];
-    const char *path = mapping->path ? mapping->path : "", *last = index ? copy[-1].given.path : "";
-
-    copy->given = *mapping;
-    if (mapping->build_id) {
-        copy->id = *mapping->build_id;
-        copy->id.len = copy->id.len <= BUILD_ID_MAX ? copy->id.len : BUILD_ID_MAX;
-    }
-    copy->given.path =
-        strcmp(path, last) == 0 ? last : arena_string(&symbols->arena, path, strlen(path));
-    return copy->given.path != NULL;
-}
-
 static int compare_mappings(const void *a, const void *b)
 {
     const struct mapping *x = a, *y = b;
 
     return (x->given.start > y->given.start) - (x->given.start < y->given.start);
-}
-
-static bool same_module(const struct mapping *a, const struct mapping *b)
-{
-    return strcmp(a->given.path, b->given.path) == 0 && a->id.len == b->id.len &&
-           memcmp(a->id.bytes, b->id.bytes, a->id.len) == 0;
 }
 
 /* Successive mappings with the same path belong to one file. */
@@ -112,8 +89,11 @@ static void find_modules(struct symbols *symbols)
     qsort(symbols->mappings, symbols->mapping_count, sizeof *symbols->mappings, compare_mappings);
     for (size_t i = 0; i < symbols->mapping_count; i++) {
         struct mapping *mapping = &symbols->mappings[i];
+        const struct mapping *last = i ? mapping - 1 : NULL;
         mapping->given.build_id = mapping->id.len ? &mapping->id : NULL;
-        if (i == 0 || !same_module(mapping, mapping - 1))
+        if (!last || strcmp(mapping->given.path, last->given.path) != 0 ||
+            mapping->id.len != last->id.len ||
+            memcmp(mapping->id.bytes, last->id.bytes, last->id.len) != 0)
             symbols->modules[symbols->module_count++] = (struct known_module){
                 .mapping = mapping, .path = mapping->given.path, .files.fd = -1};
         mapping->module = symbols->module_count - 1;
@@ -139,8 +119,19 @@ struct symbols *symbols_new(const struct symbol_mapping *mappings, size_t count,
     symbols->trusts = calloc(count + 1, sizeof *symbols->trusts);
     bool good =
         symbols->mappings && symbols->modules && symbols->trusts && copy_strings(symbols, options);
-    for (size_t i = 0; good && i < count; i++)
-        good = copy_mapping(symbols, &mappings[i], i);
+    for (size_t i = 0; good && i < count; i++) {
+        struct mapping *copy = &symbols->mappings[i];
+        const char *path = mappings[i].path ? mappings[i].path : "";
+        const char *last = i ? copy[-1].given.path : "";
+        copy->given = mappings[i];
+        if (mappings[i].build_id) {
+            copy->id = *mappings[i].build_id;
+            copy->id.len = copy->id.len <= BUILD_ID_MAX ? copy->id.len : BUILD_ID_MAX;
+        }
+        copy->given.path =
+            strcmp(path, last) == 0 ? last : arena_string(&symbols->arena, path, strlen(path));
+        good = copy->given.path != NULL;
+    }
     if (!good) {
         symbols_free(symbols);
         return NULL;
@@ -194,17 +185,6 @@ static const struct mapping *mapping_at(const struct symbols *symbols, uint64_t 
         SEARCH_FIRST(i, symbols->mapping_count, address < symbols->mappings[i].given.start);
     return low > 0 && address < symbols->mappings[low - 1].given.end ? &symbols->mappings[low - 1]
                                                                      : NULL;
-}
-
-static struct known_module *module_of(struct symbols *symbols, const struct mapping *mapping)
-{
-    struct known_module *module = &symbols->modules[mapping->module];
-
-    if (!module->opened)
-        module->lack =
-            module_files_open(&module->files, &mapping->given, &symbols->options, &module->err);
-    module->opened = true;
-    return module;
 }
 
 /* ---- what the reader is asked ---- */
@@ -272,12 +252,6 @@ static enum symbols_loss loss_of(enum reader_end end)
     }
 }
 
-static void distrust(struct symbols *symbols, size_t module, enum reader_end end)
-{
-    symbols->modules[module].loss = loss_of(end);
-    symbols->trusts[module].trust++;
-}
-
 /*
  * The reader ended while it worked on an address: less is read of that module. If nothing was read
  * of it any more, the reader cannot work here at all.
@@ -295,7 +269,8 @@ static bool go_on_without(struct question *question, enum reader_end end)
             symbols->modules[question->list[i].module].loss = loss_of(end);
         return false;
     }
-    distrust(symbols, module, end);
+    symbols->modules[module].loss = loss_of(end);
+    symbols->trusts[module].trust++;
     return true;
 }
 
@@ -356,7 +331,11 @@ void symbols_ask(struct symbols *symbols, const uint64_t *addresses, size_t coun
         symbols->answers[place].asked = true;
         if (!mapping)
             continue;
-        struct known_module *module = module_of(symbols, mapping);
+        struct known_module *module = &symbols->modules[mapping->module];
+        if (!module->opened)
+            module->lack =
+                module_files_open(&module->files, &mapping->given, &symbols->options, &module->err);
+        module->opened = true;
         module->addresses++;
         if (module->lack && !module->asked)
             continue;
@@ -425,24 +404,6 @@ static const struct symbol_line *line_of(struct symbols *symbols, const char *na
     return place == TABLE_NONE ? NULL : line;
 }
 
-/*
- * In a sequence of profiles an address keeps its first name: its samples are older
- * than the code that may have replaced it, and another name would look like growth.
- */
-static void name_answer(struct symbols *symbols, struct answer *answer, const char *name)
-{
-    const struct mapping *mapping = mapping_at(symbols, answer->address);
-    const struct symbol_line *line = line_of(symbols, name);
-
-    if (!line)
-        return;
-    if (mapping)
-        symbols->modules[mapping->module].with_function++;
-    if (mapping && line->line)
-        symbols->modules[mapping->module].with_line++;
-    *answer = (struct answer){answer->address, line, 1, true, true};
-}
-
 void symbols_read_map(struct symbols *symbols)
 {
     struct map_names *names = &symbols->map_names;
@@ -452,11 +413,22 @@ void symbols_read_map(struct symbols *symbols)
             if (!map_names_want(names, symbols->answers[i].address))
                 break;
     map_names_read(names);
+    /*
+     * In a sequence of profiles an address keeps its first name: its samples are older
+     * than the code that may have replaced it, and another name would look like growth.
+     */
     for (size_t i = 0; i < symbols->answer_count; i++) {
         struct answer *answer = &symbols->answers[i];
         const char *name = answer->count ? NULL : map_names_find(names, answer->address);
-        if (name)
-            name_answer(symbols, answer, name);
+        const struct symbol_line *line = name ? line_of(symbols, name) : NULL;
+        if (!line)
+            continue;
+        const struct mapping *mapping = mapping_at(symbols, answer->address);
+        if (mapping)
+            symbols->modules[mapping->module].with_function++;
+        if (mapping && line->line)
+            symbols->modules[mapping->module].with_line++;
+        *answer = (struct answer){answer->address, line, 1, true, true};
     }
 }
 

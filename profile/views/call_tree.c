@@ -335,19 +335,6 @@ static int by_weight(const void *a, const void *b, void *data)
 }
 
 /*
- * Finds for each node the call that it alone continues; 0: none. The root's only child begins a
- * line.
- */
-static void find_continued(const struct call_tree *tree, uint32_t *continued)
-{
-    for (size_t i = 1; i < tree->count; i++) {
-        const struct call_node *only = call_tree_only_child(tree, &tree->nodes[i]);
-        if (only)
-            continued[only - tree->nodes] = (uint32_t)i;
-    }
-}
-
-/*
  * Returns a mark for each node: it is one of the `most` largest calls, or continues one, so that a
  * deep chain of calls hides no other branch. NULL: out of memory.
  */
@@ -364,7 +351,12 @@ static bool *mark_largest(const struct call_tree *tree, size_t most)
         free(marks);
         return NULL;
     }
-    find_continued(tree, continued);
+    /* The call that each node alone continues; 0: none. The root's only child begins a line. */
+    for (size_t i = 1; i < tree->count; i++) {
+        const struct call_node *only = call_tree_only_child(tree, &tree->nodes[i]);
+        if (only)
+            continued[only - tree->nodes] = (uint32_t)i;
+    }
     qsort_r(order, tree->count, sizeof *order, by_weight, tree->nodes);
     for (size_t i = 0; i < tree->count; i++) {
         uint32_t number = order[i];
@@ -406,15 +398,6 @@ static void drop_children(struct call_tree *tree, struct call_node *parent, cons
     parent->count = kept;
 }
 
-static bool keep_largest(struct call_tree *tree, size_t most)
-{
-    AUTO_FREE bool *marks = mark_largest(tree, most);
-
-    for (size_t i = marks ? tree->count : 0; i-- > 0;) /* children first: their parent moves them */
-        drop_children(tree, &tree->nodes[i], marks);
-    return marks != NULL;
-}
-
 static bool allocate_grower(struct grower *grower)
 {
     size_t count = grower->samples->count + 1;
@@ -444,8 +427,12 @@ bool call_tree_make(struct call_tree *tree, const struct samples *samples,
            allocate_grower(&grower) && plant_root(&grower);
     for (size_t i = 0; good && i < tree->count; i++)
         good = grow_children(&grower, (uint32_t)i);
-    if (good && display->rows)
-        good = keep_largest(tree, display->rows);
+    if (good && display->rows) {
+        AUTO_FREE bool *marks = mark_largest(tree, display->rows);
+        for (size_t i = marks ? tree->count : 0; i-- > 0;) /* children before their parent */
+            drop_children(tree, &tree->nodes[i], marks);
+        good = marks != NULL;
+    }
     call_keys_free(&grower.keys);
     free(grower.slots);
     free(grower.walkers);

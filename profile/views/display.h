@@ -5,6 +5,7 @@
 #include "profile/samples.h"
 
 #include <stdint.h>
+#include <stdio.h>
 
 enum unit { UNIT_AUTO, UNIT_BYTES, UNIT_KIB, UNIT_MIB, UNIT_GIB };
 
@@ -51,3 +52,21 @@ enum value display_objects(const struct display *display);
 double display_percent(double part, double whole);
 /* Returns pprof's name, such as "inuse_space". */
 const char *value_name(enum value value);
+
+/* The columns of numbers before a stack or a call: the same in each view of stacks as text. */
+
+struct amount_columns {
+    const struct amount *amount, *objects;
+    const struct amount *whole; /* of which the share is shown */
+    double error;               /* of the growth */
+    bool within;                /* the sampling alone may have caused the growth */
+};
+
+/* Writes the headings, with that of what follows the numbers. */
+void amount_columns_head(const struct samples *samples, const struct display *display,
+                         const char *rest, FILE *out);
+/* Writes memory, share and objects; in a comparison growth, error, objects and a mark. */
+void amount_columns_write(const struct samples *samples, const struct display *display,
+                          const struct amount_columns *columns, FILE *out);
+/* Returns the width of these columns. */
+size_t amount_columns_width(const struct samples *samples);

@@ -122,16 +122,6 @@ static bool is_uncertain(const struct drawing *drawing, const struct amount *amo
            graph_size(amount) < samples_error(drawing->samples, amount);
 }
 
-static void write_fill(const struct drawing *drawing, const struct amount *amount)
-{
-    if (is_uncertain(drawing, amount))
-        fputs(" fillcolor=\"0 0 0.92\" color=\"0 0 0.6\" fontcolor=\"0 0 0.4\"", drawing->out);
-    else
-        fprintf(drawing->out, " fillcolor=\"%s %.3f 1.0\" color=\"%s %.3f 0.7\"",
-                hue_of(drawing, amount), 0.05 + 0.35 * part_of(drawing, amount),
-                hue_of(drawing, amount), 0.2 + 0.8 * sqrt(part_of(drawing, amount)));
-}
-
 /* "12 MiB"; in a comparison with its sign. */
 static const char *growth_label(const struct drawing *drawing, const struct amount *amount,
                                 char out[DISPLAY_CHANGE_SIZE])
@@ -166,22 +156,13 @@ static void write_node(const struct drawing *drawing, uint32_t number)
     write_shortened(out, full_name(drawing, number), FULL_NAME);
     fprintf(out, " (%s)\" fontsize=%.0f", growth_label(drawing, &node->whole, text),
             FONT_LEAST + (most > 0 ? FONT_GROWTH * sqrt(graph_size(&node->flat) / most) : 0));
-    write_fill(drawing, &node->whole);
+    if (is_uncertain(drawing, &node->whole))
+        fputs(" fillcolor=\"0 0 0.92\" color=\"0 0 0.6\" fontcolor=\"0 0 0.4\"", drawing->out);
+    else
+        fprintf(drawing->out, " fillcolor=\"%s %.3f 1.0\" color=\"%s %.3f 0.7\"",
+                hue_of(drawing, &node->whole), 0.05 + 0.35 * part_of(drawing, &node->whole),
+                hue_of(drawing, &node->whole), 0.2 + 0.8 * sqrt(part_of(drawing, &node->whole)));
     fputs("];\n", out);
-}
-
-static void write_edge_tooltip(const struct drawing *drawing, const struct graph_edge *edge,
-                               const char *amount)
-{
-    static const char *const names[] = {"tooltip", "labeltooltip"};
-
-    for (size_t i = 0; i < ARRAY_LEN(names); i++) {
-        fprintf(drawing->out, " %s=\"", names[i]);
-        write_shortened(drawing->out, full_name(drawing, edge->from), FULL_NAME / 4);
-        fputs(" -> ", drawing->out);
-        write_shortened(drawing->out, full_name(drawing, edge->to), FULL_NAME / 4);
-        fprintf(drawing->out, " (%s)\"", amount);
-    }
 }
 
 /* Returns the row, below the first one, of the next edge of a fan: the largest come first. */
@@ -192,23 +173,17 @@ static unsigned next_row(struct fan *fan)
     return fan->written++ / (side_by_side > ROW_LEAST ? side_by_side : ROW_LEAST);
 }
 
-/*
- * Returns the number of rows that an edge goes down: dot would draw all callees
- * of a function side by side, which can be thousands of pixels wide.
- */
-static unsigned rows_down(const struct drawing *drawing, const struct graph_edge *edge)
-{
-    unsigned callee = next_row(&drawing->callees[edge->from]),
-             caller = next_row(&drawing->callers[edge->to]);
-
-    return 1 + (callee > caller ? callee : caller);
-}
-
 static void write_edge(const struct drawing *drawing, const struct graph_edge *edge)
 {
     double part = part_of(drawing, &edge->amount);
     char text[DISPLAY_CHANGE_SIZE];
-    unsigned rows = rows_down(drawing, edge);
+    /*
+     * The number of rows that the edge goes down: dot would draw all callees of a
+     * function side by side, which can be thousands of pixels wide.
+     */
+    unsigned callee = next_row(&drawing->callees[edge->from]),
+             caller = next_row(&drawing->callers[edge->to]);
+    unsigned rows = 1 + (callee > caller ? callee : caller);
 
     growth_label(drawing, &edge->amount, text);
     fprintf(drawing->out, "  N%u -> N%u [label=\" %s\" penwidth=%.1f weight=%.0f", edge->from + 1,
@@ -222,21 +197,15 @@ static void write_edge(const struct drawing *drawing, const struct graph_edge *e
                 0.1 + 0.9 * sqrt(part), 0.75 - 0.15 * part);
     if (edge->residual)
         fputs(" style=dashed", drawing->out);
-    write_edge_tooltip(drawing, edge, text);
+    static const char *const names[] = {"tooltip", "labeltooltip"};
+    for (size_t i = 0; i < ARRAY_LEN(names); i++) {
+        fprintf(drawing->out, " %s=\"", names[i]);
+        write_shortened(drawing->out, full_name(drawing, edge->from), FULL_NAME / 4);
+        fputs(" -> ", drawing->out);
+        write_shortened(drawing->out, full_name(drawing, edge->to), FULL_NAME / 4);
+        fprintf(drawing->out, " (%s)\"", text);
+    }
     fputs("];\n", drawing->out);
-}
-
-static void write_sum(const struct drawing *drawing)
-{
-    const struct display *display = drawing->display;
-    struct amount total = samples_total(drawing->samples, display->value);
-    char now[DISPLAY_NUMBER_SIZE], base[DISPLAY_NUMBER_SIZE];
-
-    fprintf(drawing->out, "%s: %s", value_name(display->value),
-            display_number(display, (double)total.now, now));
-    if (drawing->samples->compares)
-        fprintf(drawing->out, ", before %s", display_number(display, (double)total.base, base));
-    fputs("\\l", drawing->out);
 }
 
 /* The text of the legend about what is not drawn. */
@@ -279,7 +248,14 @@ static void write_legend(const struct drawing *drawing, const struct graph_limit
     write_shortened(out, drawing->display->title ? drawing->display->title : "heap profile",
                     FULL_NAME / 10);
     fputs("\\l", out);
-    write_sum(drawing);
+    const struct display *display = drawing->display;
+    struct amount total = samples_total(drawing->samples, display->value);
+    char now[DISPLAY_NUMBER_SIZE], base[DISPLAY_NUMBER_SIZE];
+    fprintf(drawing->out, "%s: %s", value_name(display->value),
+            display_number(display, (double)total.now, now));
+    if (drawing->samples->compares)
+        fprintf(drawing->out, ", before %s", display_number(display, (double)total.base, base));
+    fputs("\\l", drawing->out);
     write_left_out(drawing, limits);
     if (draws_residual(&drawing->graph))
         fputs("dashed: through functions that are left out\\l", out);

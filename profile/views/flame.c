@@ -3,12 +3,234 @@
 #include "base/list.h"
 #include "base/text.h"
 #include "base/util.h"
-#include "profile/views/flame_tree.h"
-#include "profile/views/growth_answer.h"
+#include "profile/views/growth.h"
+#include "profile/views/stacks.h"
 #include "profile/views/top.h"
 
 #include <math.h>
 #include <string.h>
+
+/* Stacks as the tree of boxes of a flame graph; small boxes are joined. */
+
+/* Where a call is made, or memory allocated. */
+struct flame_place {
+    uint32_t function; /* in the locations' functions */
+    uint32_t line;     /* 0: unknown */
+    uint32_t mapping;  /* in the locations' mappings, or TABLE_NONE */
+};
+
+enum { FLAME_SMALLER = UINT32_MAX };
+
+struct flame_node {
+    uint32_t name; /* a group, or FLAME_SMALLER: the root, and boxes of joined calls */
+    uint32_t depth;
+    uint32_t joined; /* the number of calls that the box stands for; 0: it is a call */
+    bool has_places; /* its stacks call at several places */
+    uint32_t sample; /* the largest of its stacks */
+    double largest;  /* the weight of that one */
+    struct amount amount;
+};
+
+/* In the order of the stacks: a node, then everything below it. */
+struct flame_tree {
+    struct flame_node *nodes;
+    size_t count, capacity;
+    uint32_t *open; /* the nodes from the root to the present position */
+    uint32_t open_count;
+    struct flame_node *smaller; /* for each open node, the joined small nodes below it */
+    double least;
+    bool is_inverted;
+    bool is_full; /* it has FLAME_NODES_MAX nodes, and lacks what came after */
+};
+
+/* Nodes of a tree beside its open ones: more could never be written to a page. */
+enum { FLAME_NODES_MAX = 512 << 10 };
+
+/* A position in a stack: a deep one is walked once, not once for each of its nodes. */
+struct flame_cursor {
+    uint32_t sample, depth;
+    struct names_walk at;
+    struct flame_place place;
+};
+
+/* Returns how much an amount counts in a comparison: the larger of the two values. */
+static double flame_weight(const struct amount *amount)
+{
+    double now = fabs((double)amount->now), base = fabs((double)amount->base);
+    return now > base ? now : base;
+}
+
+static struct flame_node *add_node(struct flame_tree *tree, uint32_t name, uint32_t depth)
+{
+    if (!LIST_GROW(tree->nodes, tree->capacity, tree->count))
+        return NULL;
+    tree->nodes[tree->count] = (struct flame_node){.name = name, .depth = depth};
+    return &tree->nodes[tree->count++];
+}
+
+static void add_to_caller(struct flame_node *caller, const struct flame_node *node)
+{
+    amount_add(&caller->amount, &node->amount);
+    if (node->largest > caller->largest) {
+        caller->largest = node->largest;
+        caller->sample = node->sample;
+    }
+}
+
+/* Joins a node that is too small, and everything below it, with the box of its caller. */
+static bool close_node(struct flame_tree *tree)
+{
+    uint32_t level = --tree->open_count;
+    struct flame_node *node = &tree->nodes[tree->open[level]], *box = &tree->smaller[level];
+
+    if (level > 0)
+        add_to_caller(&tree->nodes[tree->open[level - 1]], node);
+    if (flame_weight(&node->amount) < tree->least && level > 0) {
+        struct flame_node *outer = &tree->smaller[level - 1];
+        outer->joined++;
+        amount_add(&outer->amount, &node->amount);
+        tree->count = tree->open[level];
+        return true;
+    }
+    if (!box->joined)
+        return true;
+    node = add_node(tree, FLAME_SMALLER, level + 1);
+    if (!node)
+        return false;
+    node->joined = box->joined;
+    node->amount = box->amount;
+    return true;
+}
+
+static bool open_node(struct flame_tree *tree, uint32_t name)
+{
+    uint32_t level = tree->open_count;
+
+    if (!add_node(tree, name, level))
+        return false;
+    tree->open[level] = (uint32_t)tree->count - 1;
+    tree->smaller[level] = (struct flame_node){.name = FLAME_SMALLER};
+    tree->open_count++;
+    return true;
+}
+
+static bool next_place(const struct samples *samples, uint32_t sample, struct names_walk *at,
+                       struct flame_place *place)
+{
+    const struct location *location;
+    const struct location_line *line;
+
+    if (!stacks_next(samples, &samples->list[sample], at, &location, &line))
+        return false;
+    *place = (struct flame_place){line->function, line->line, location->mapping};
+    return true;
+}
+
+/*
+ * Returns the place in the largest stack of a node, which must be a call. The
+ * cursor belongs to the tree; start with zeros.
+ */
+static struct flame_place flame_place(const struct flame_tree *tree, const struct samples *samples,
+                                      const struct flame_node *node, struct flame_cursor *cursor)
+{
+    if (cursor->depth == 0 || cursor->sample != node->sample || cursor->depth > node->depth)
+        *cursor =
+            (struct flame_cursor){.sample = node->sample, .at = {.from_leaf = tree->is_inverted}};
+    while (cursor->depth < node->depth &&
+           next_place(samples, cursor->sample, &cursor->at, &cursor->place))
+        cursor->depth++;
+    return cursor->place;
+}
+
+static bool same_call_place(const struct samples *samples, const struct flame_place *a,
+                            const struct flame_place *b)
+{
+    const struct location_mapping *mappings = samples->locations.mappings;
+
+    if (a->function != b->function || a->line != b->line)
+        return false;
+    return a->mapping == b->mapping ||
+           (a->mapping != TABLE_NONE && b->mapping != TABLE_NONE &&
+            strcmp(mappings[a->mapping].path, mappings[b->mapping].path) == 0);
+}
+
+/*
+ * Marks the nodes at which this stack and the previous one call at different
+ * places. Comparing neighbours is enough: if no two differ, all are the same.
+ */
+static void mark_places(struct flame_tree *tree, const struct samples *samples,
+                        const struct named_stack *last, const struct named_stack *stack,
+                        uint32_t common)
+{
+    struct names_walk at = {.from_leaf = tree->is_inverted}, other = at;
+    struct flame_place here, there;
+
+    while (common && tree->nodes[tree->open[common]].has_places)
+        common--;
+    for (uint32_t i = 0; i < common; i++) {
+        if (!next_place(samples, last->sample, &other, &there) ||
+            !next_place(samples, stack->sample, &at, &here))
+            return;
+        if (!same_call_place(samples, &here, &there))
+            tree->nodes[tree->open[i + 1]].has_places = true;
+    }
+}
+
+/* Returns the next stack that holds something; NULL: none. */
+static const struct named_stack *next_stack(const struct stacks *stacks, size_t *index)
+{
+    while (*index < stacks->count)
+        if (flame_weight(&stacks->list[(*index)++].amount) > 0)
+            return &stacks->list[*index - 1];
+    return NULL;
+}
+
+/*
+ * Adds all stacks. The calls of a small stack beyond those that it shares with
+ * its neighbours would be joined with their caller: only the first is entered.
+ */
+static bool enter_stacks(struct flame_tree *tree, const struct samples *samples,
+                         const struct stacks *stacks)
+{
+    size_t index = 0;
+    const struct named_stack *last = NULL, *stack = next_stack(stacks, &index), *next;
+    uint32_t common = 0, common_next, depth;
+
+    for (; stack && !tree->is_full; last = stack, stack = next, common = common_next) {
+        next = next_stack(stacks, &index);
+        common_next = next ? stacks_common(stacks, stack, next) : 0;
+        depth = (common > common_next ? common : common_next) + 1;
+        if (depth > stack->depth || flame_weight(&stack->amount) >= tree->least)
+            depth = stack->depth;
+        if (last)
+            mark_places(tree, samples, last, stack, common);
+        /*
+         * Goes from the previous stack to this one: back to their common part, then on
+         * to a depth. Level 0 is the root. A node gets the amounts of its callees when
+         * they end.
+         */
+        struct flame_node leaf = {.sample = stack->sample,
+                                  .amount = stack->amount,
+                                  .largest = flame_weight(&stack->amount)};
+        while (tree->open_count > common + 1)
+            if (!close_node(tree))
+                return false;
+        for (uint32_t i = common; i < depth; i++)
+            if (!(tree->is_full = tree->count - tree->open_count >= FLAME_NODES_MAX) &&
+                !open_node(tree, stacks->names[stack->first + i]))
+                return false;
+        add_to_caller(&tree->nodes[tree->open[tree->open_count - 1]], &leaf);
+    }
+    return true;
+}
+
+static void flame_tree_free(struct flame_tree *tree)
+{
+    free(tree->nodes);
+    free(tree->open);
+    free(tree->smaller);
+    memset(tree, 0, sizeof *tree);
+}
 
 /* Maximum characters of the data: browsers are quick with it, and mail accepts it. */
 enum { DATA_LIMIT = 1500 << 10, CHECKED_NODES = 1024 };
@@ -228,25 +450,20 @@ static bool grow_flame_tree(struct flame *flame, bool is_inverted)
 {
     struct flame_tree *tree = &flame->tree;
 
-    if (!flame_tree_grow(tree, flame->samples, &flame->stacks, flame->least, is_inverted))
+    tree->count = tree->open_count = 0;
+    tree->least = flame->least;
+    tree->is_inverted = is_inverted;
+    tree->is_full = false;
+    if (!open_node(tree, FLAME_SMALLER) || !enter_stacks(tree, flame->samples, &flame->stacks))
         return false;
+    while (tree->open_count)
+        if (!close_node(tree))
+            return false;
     if (tree->is_full)
         flame->more = least_of_share(tree, FULL_SHARE);
     if (tree->is_full && flame->more == 0)
         flame->more = 1;
     return true;
-}
-
-/* Writes both trees: from the root to the callees, and from the allocation to its callers. */
-static bool write_flame_trees(struct flame *flame, struct flame_data *data, struct json *json)
-{
-    bool good = grow_flame_tree(flame, false) &&
-                (flame->more != 0 || write_flame_tree(flame, data, "callees", json));
-
-    stacks_invert(&flame->stacks);
-    return good && (flame->more != 0 ||
-                    (grow_flame_tree(flame, true) &&
-                     (flame->more != 0 || write_flame_tree(flame, data, "callers", json))));
 }
 
 static bool write_flame_data(struct flame *flame, FILE *out)
@@ -262,8 +479,14 @@ static bool write_flame_data(struct flame *flame, FILE *out)
     json.compact = true;
     write_flame_head(flame, &json);
     /* Number 0 is no text, and no call. */
-    good = find_data_text(&data, "") == 0 && put_data_call(&data, &none) == 0 &&
-           write_flame_trees(flame, &data, &json);
+    good = find_data_text(&data, "") == 0 && put_data_call(&data, &none) == 0;
+    /* Both trees: from the root to the callees, and from the allocation to its callers. */
+    good = good && grow_flame_tree(flame, false) &&
+           (flame->more != 0 || write_flame_tree(flame, &data, "callees", &json));
+    stacks_invert(&flame->stacks);
+    if (flame->more == 0)
+        good = good && grow_flame_tree(flame, true) &&
+               (flame->more != 0 || write_flame_tree(flame, &data, "callers", &json));
     write_flame_calls(&data, &json);
     if (flame->more == 0)
         is_too_large(flame, &json, 0, flame->tree.count);
@@ -275,32 +498,23 @@ static bool write_flame_data(struct flame *flame, FILE *out)
     return good;
 }
 
-/* Returns the data as text; NULL: out of memory. */
-static char *make_flame_data(struct flame *flame, size_t *size)
-{
-    char *text = NULL;
-    FILE *out = open_memstream(&text, size);
-    bool good = out && write_flame_data(flame, out);
-
-    if (out && fclose(out) != 0)
-        good = false;
-    if (good)
-        return text;
-    free(text);
-    return NULL;
-}
-
-/* Reduces the detail until the data are small enough: in the end, all calls are joined. */
+/*
+ * Returns the data as text; NULL: out of memory. Reduces the detail until they are small enough:
+ * in the end, all calls are joined.
+ */
 static char *fit_flame_data(struct flame *flame, size_t *size)
 {
     for (;;) {
-        char *text;
+        char *text = NULL;
+        FILE *out = open_memstream(&text, size);
         flame->more = 0;
-        text = make_flame_data(flame, size);
-        if (!text || flame->more == 0)
+        bool good = out && write_flame_data(flame, out);
+        if (out && fclose(out) != 0)
+            good = false;
+        if (good && flame->more == 0)
             return text;
         free(text);
-        if (isnan(flame->more))
+        if (!good || isnan(flame->more))
             return NULL;
         flame->least = flame->more > flame->least ? flame->more : flame->least * 1.25 + 1;
         stacks_invert(&flame->stacks);
@@ -313,11 +527,16 @@ bool flame_write(const struct samples *samples, const struct display *display, F
     struct flame flame = {
         .samples = samples, .display = display, .least = flame_weight(&total) * display->least};
     char *data = NULL;
-    size_t size = 0;
+    size_t size = 0, deepest = 0;
 
     if (!stacks_make_each(&flame.stacks, samples, display->value))
         return false;
-    if (flame_tree_init(&flame.tree, &flame.stacks))
+    for (size_t i = 0; i < flame.stacks.count; i++)
+        if (flame.stacks.list[i].depth > deepest)
+            deepest = flame.stacks.list[i].depth;
+    flame.tree.open = reallocarray(NULL, deepest + 1, sizeof *flame.tree.open);
+    flame.tree.smaller = reallocarray(NULL, deepest + 1, sizeof *flame.tree.smaller);
+    if (flame.tree.open && flame.tree.smaller)
         data = fit_flame_data(&flame, &size);
     if (data) {
         fwrite(flame_page, 1, flame_page_size, out);

@@ -46,49 +46,33 @@ static struct graph_edge *find_edge(struct builder *builder, uint32_t from, uint
     return &graph->edges[place];
 }
 
-/* The path of a sample, from the root over the functions that are kept. */
-struct walk {
-    uint32_t last; /* number of a node + 1; 0: none yet */
-    bool residual;
-    uint32_t number; /* of the sample, from 1 */
-    const struct amount *amount;
-};
-
-static bool follow_call(struct builder *builder, struct walk *walk, uint32_t group)
-{
-    uint32_t number = builder->numbers[group];
-    struct graph_edge *edge;
-
-    if (!number) {
-        walk->residual = true;
-        return true;
-    }
-    if (walk->last && walk->last != number) {
-        edge = find_edge(builder, walk->last - 1, number - 1);
-        if (!edge)
-            return false;
-        edge->residual |= walk->residual;
-        if (edge->seen != walk->number)
-            amount_add(&edge->amount, walk->amount);
-        edge->seen = walk->number;
-    }
-    walk->last = number;
-    walk->residual = false;
-    return true;
-}
-
+/* Follows a sample from the root over the functions that are kept. number: of it, from 1 */
 static bool add_path(struct builder *builder, const struct sample *sample, uint32_t number)
 {
     const struct locations *locations = &builder->samples->locations;
     const uint32_t *calls = &builder->samples->calls[sample->first];
-    struct walk walk = {.number = number, .amount = &sample->values[builder->value]};
+    uint32_t last = 0; /* number of a node + 1; 0: none yet */
+    bool residual = false;
 
     for (uint32_t i = sample->depth; i-- > 0;) {
         const struct location *location = &locations->list[calls[i]];
         for (uint32_t j = location->count; j-- > 0;) {
             uint32_t function = locations->lines[location->first + j].function;
-            if (!follow_call(builder, &walk, locations->functions[function].group))
-                return false;
+            uint32_t node = builder->numbers[locations->functions[function].group];
+            residual |= !node;
+            if (!node)
+                continue;
+            if (last && last != node) {
+                struct graph_edge *edge = find_edge(builder, last - 1, node - 1);
+                if (!edge)
+                    return false;
+                edge->residual |= residual;
+                if (edge->seen != number)
+                    amount_add(&edge->amount, &sample->values[builder->value]);
+                edge->seen = number;
+            }
+            last = node;
+            residual = false;
         }
     }
     return true;
@@ -140,16 +124,6 @@ static double surprise(double part, double whole)
     return part > 0 && whole > 0 ? -part / whole * log2(part / whole) : 0;
 }
 
-static void score_edges(struct graph *graph, const struct flow *flows)
-{
-    for (size_t i = 0; i < graph->edge_count; i++) {
-        const struct graph_edge *edge = &graph->edges[i];
-        double size = graph_size(&edge->amount);
-        graph->nodes[edge->to].score += surprise(size, flows[edge->to].in);
-        graph->nodes[edge->from].score += surprise(size, flows[edge->from].out);
-    }
-}
-
 /*
  * Scores each node by the entropy of its callers and of its callees, times its
  * size: a function that passes everything on from one caller to one callee can
@@ -175,7 +149,12 @@ static bool score_nodes(struct graph *graph)
             node->score += surprise(flat, flows[i].out);
         }
     }
-    score_edges(graph, flows);
+    for (size_t i = 0; i < graph->edge_count; i++) {
+        const struct graph_edge *edge = &graph->edges[i];
+        double size = graph_size(&edge->amount);
+        graph->nodes[edge->to].score += surprise(size, flows[edge->to].in);
+        graph->nodes[edge->from].score += surprise(size, flows[edge->from].out);
+    }
     for (size_t i = 0; i < graph->node_count; i++)
         graph->nodes[i].score = graph->nodes[i].score * graph_size(&graph->nodes[i].whole) +
                                 graph_size(&graph->nodes[i].flat);
@@ -232,15 +211,6 @@ static size_t drop_edges(struct graph *graph)
     return dropped;
 }
 
-static void drop_small(struct graph *graph, double share)
-{
-    for (size_t i = 0; i < graph->edge_count; i++) {
-        double size = graph_size(&graph->edges[i].amount);
-        graph->edges[i].removed = size == 0 || size < share * fabs(graph->total);
-    }
-    graph->small_edges = drop_edges(graph);
-}
-
 /* The edges by the node that they lead to. */
 struct entries {
     uint32_t *first; /* of a node: its first place in edges; one more than there are nodes */
@@ -250,18 +220,6 @@ struct entries {
     uint64_t steps; /* that are left */
 };
 
-static void entries_fill(struct entries *entries, const struct graph *graph)
-{
-    for (size_t i = 0; i < graph->edge_count; i++)
-        entries->first[graph->edges[i].to + 1]++;
-    for (size_t i = 0; i < graph->node_count; i++)
-        entries->first[i + 1] += entries->first[i];
-    for (size_t i = graph->edge_count; i-- > 0;) {
-        uint32_t node = graph->edges[i].to;
-        entries->edges[entries->first[node + 1] - 1 - entries->queue[node]++] = (uint32_t)i;
-    }
-}
-
 static bool entries_make(struct entries *entries, const struct graph *graph)
 {
     entries->first = calloc(graph->node_count + 2, sizeof *entries->first);
@@ -270,16 +228,15 @@ static bool entries_make(struct entries *entries, const struct graph *graph)
     entries->visited = calloc(graph->node_count + 1, sizeof *entries->visited);
     if (!entries->first || !entries->edges || !entries->queue || !entries->visited)
         return false;
-    entries_fill(entries, graph);
+    for (size_t i = 0; i < graph->edge_count; i++)
+        entries->first[graph->edges[i].to + 1]++;
+    for (size_t i = 0; i < graph->node_count; i++)
+        entries->first[i + 1] += entries->first[i];
+    for (size_t i = graph->edge_count; i-- > 0;) {
+        uint32_t node = graph->edges[i].to;
+        entries->edges[entries->first[node + 1] - 1 - entries->queue[node]++] = (uint32_t)i;
+    }
     return true;
-}
-
-static void entries_free(struct entries *entries)
-{
-    free(entries->first);
-    free(entries->edges);
-    free(entries->queue);
-    free(entries->visited);
 }
 
 /* True if a path without this edge leads from its caller to its callee. */
@@ -328,23 +285,12 @@ static bool drop_redundant(struct graph *graph)
             edge->removed = is_redundant(graph, &entries, edge);
         }
     }
-    entries_free(&entries);
+    free(entries.first);
+    free(entries.edges);
+    free(entries.queue);
+    free(entries.visited);
     graph->redundant_edges = drop_edges(graph);
     return good;
-}
-
-/* Marks all edges as removed but the largest into each node and out of it. Returns their number. */
-static size_t keep_largest_edges(struct graph *graph, bool *entered, bool *left)
-{
-    size_t kept = 0;
-
-    for (size_t i = 0; i < graph->edge_count; i++) {
-        struct graph_edge *edge = &graph->edges[i];
-        edge->removed = entered[edge->to] && left[edge->from];
-        entered[edge->to] = left[edge->from] = true;
-        kept += !edge->removed;
-    }
-    return kept;
 }
 
 /* No node loses its largest edges; of the others the largest stay. */
@@ -352,13 +298,18 @@ static bool limit_edges(struct graph *graph, size_t most)
 {
     AUTO_FREE bool *entered = calloc(graph->node_count + 1, sizeof *entered);
     AUTO_FREE bool *left = calloc(graph->node_count + 1, sizeof *left);
-    size_t kept;
+    size_t kept = 0;
 
     if (!entered || !left)
         return false;
     if (graph->edge_count <= most)
         return true;
-    kept = keep_largest_edges(graph, entered, left);
+    for (size_t i = 0; i < graph->edge_count; i++) {
+        struct graph_edge *edge = &graph->edges[i];
+        edge->removed = entered[edge->to] && left[edge->from];
+        entered[edge->to] = left[edge->from] = true;
+        kept += !edge->removed;
+    }
     for (size_t i = 0; kept < most && i < graph->edge_count; i++)
         if (graph->edges[i].removed) {
             graph->edges[i].removed = false;
@@ -372,15 +323,13 @@ static bool prune_edges(struct graph *graph, const struct graph_limits *limits)
 {
     if (graph->edge_count)
         qsort(graph->edges, graph->edge_count, sizeof *graph->edges, by_edge_size);
-    drop_small(graph, limits->edge_share);
+    for (size_t i = 0; i < graph->edge_count; i++) {
+        double size = graph_size(&graph->edges[i].amount);
+        graph->edges[i].removed = size == 0 || size < limits->edge_share * fabs(graph->total);
+    }
+    graph->small_edges = drop_edges(graph);
     return drop_redundant(graph) &&
            (!limits->nodes || limit_edges(graph, EDGES_PER_NODE * graph->node_count));
-}
-
-static void find_max_flat(struct graph *graph)
-{
-    for (size_t i = 0; i < graph->node_count; i++)
-        graph->max_flat = fmax(graph->max_flat, graph_size(&graph->nodes[i].flat));
 }
 
 bool graph_make(struct graph *graph, const struct samples *samples, const struct display *display,
@@ -399,7 +348,8 @@ bool graph_make(struct graph *graph, const struct samples *samples, const struct
             (double)(samples->compares && top.total.base ? top.total.base : top.total.now);
         good = take_nodes(graph, &top, limits->node_share) && find_edges(&builder) &&
                select_nodes(&builder, limits->nodes) && prune_edges(graph, limits);
-        find_max_flat(graph);
+        for (size_t i = 0; i < graph->node_count; i++)
+            graph->max_flat = fmax(graph->max_flat, graph_size(&graph->nodes[i].flat));
     }
     free(top.rows);
     free(builder.numbers);

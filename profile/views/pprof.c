@@ -2,10 +2,189 @@
 #include "base/list.h"
 #include "base/text.h"
 #include "base/util.h"
-#include "profile/views/gzip.h"
-#include "profile/views/wire.h"
 
+#include <dlfcn.h>
+#include <limits.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <zlib.h>
+
+/*
+ * Writes messages in the wire format of Protocol Buffers
+ * (protobuf.dev/programming-guides/encoding): only the parts that pprof's
+ * profile.proto needs.
+ */
+
+/* A message that is being written; a struct of zeros is an empty one. */
+struct wire {
+    unsigned char *bytes;
+    size_t len, capacity;
+    bool no_memory;
+};
+
+enum { WIRE_VARINT = 0, WIRE_LENGTH = 2, VARINT_MAX = 10, WIRE_FIRST = 256 };
+
+/* Returns space for len more bytes, or NULL. */
+static unsigned char *wire_reserve(struct wire *wire, size_t len)
+{
+    size_t capacity = wire->capacity ? wire->capacity : WIRE_FIRST;
+    unsigned char *moved;
+
+    if (wire->no_memory || len > SIZE_MAX / 4 - wire->len)
+        return NULL;
+    while (capacity < wire->len + len)
+        capacity *= 2;
+    if (capacity != wire->capacity) {
+        moved = realloc(wire->bytes, capacity);
+        if (!moved) {
+            wire->no_memory = true;
+            return NULL;
+        }
+        wire->bytes = moved;
+        wire->capacity = capacity;
+    }
+    return wire->bytes + wire->len;
+}
+
+/* Adds a bare varint, as in packed fields. */
+static void wire_varint(struct wire *wire, uint64_t value)
+{
+    unsigned char *at = wire_reserve(wire, VARINT_MAX);
+
+    if (!at)
+        return;
+    for (; value >= 0x80; value >>= 7)
+        *at++ = (unsigned char)(value | 0x80);
+    *at++ = (unsigned char)value;
+    wire->len = (size_t)(at - wire->bytes);
+}
+
+/* Adds an integer field; 0 is the default and is left out. */
+static void wire_number(struct wire *wire, unsigned field, uint64_t value)
+{
+    if (value == 0)
+        return;
+    wire_varint(wire, (uint64_t)field << 3 | WIRE_VARINT);
+    wire_varint(wire, value);
+}
+
+static void wire_bytes(struct wire *wire, unsigned field, const void *bytes, size_t len)
+{
+    unsigned char *at;
+
+    wire_varint(wire, (uint64_t)field << 3 | WIRE_LENGTH);
+    wire_varint(wire, len);
+    at = wire_reserve(wire, len);
+    if (!at || len == 0)
+        return;
+    memcpy(at, bytes, len);
+    wire->len += len;
+}
+
+/* Adds a message in a field. */
+static void wire_message(struct wire *wire, unsigned field, const struct wire *message)
+{
+    wire->no_memory |= message->no_memory;
+    wire_bytes(wire, field, message->bytes, message->len);
+}
+
+/* Empties the message and keeps its memory. */
+static void wire_reset(struct wire *wire)
+{
+    wire->len = 0;
+}
+
+static void wire_free(struct wire *wire)
+{
+    free(wire->bytes);
+    memset(wire, 0, sizeof *wire);
+}
+
+/* Writes a gzip stream (RFC 1952) through zlib, which is loaded when it is first needed. */
+
+struct gzip;
+
+enum { GZIP_BUFFER = 64 << 10, GZIP_FORMAT = 16 }; /* added to windowBits: gzip, not zlib */
+
+struct gzip {
+    z_stream stream;
+    FILE *out;
+    void *library;
+    __typeof__(deflate) *deflate;
+    __typeof__(deflateEnd) *end;
+    bool good;
+    unsigned char buffer[GZIP_BUFFER];
+};
+
+static bool load_zlib(struct gzip *gzip)
+{
+    __typeof__(deflateInit2_) *init;
+
+    gzip->library = dlopen("libz.so.1", RTLD_NOW | RTLD_LOCAL);
+    if (!gzip->library)
+        return false;
+    init = (__typeof__(init))dlsym(gzip->library, "deflateInit2_");
+    gzip->deflate = (__typeof__(gzip->deflate))dlsym(gzip->library, "deflate");
+    gzip->end = (__typeof__(gzip->end))dlsym(gzip->library, "deflateEnd");
+    return init && gzip->deflate && gzip->end &&
+           init(&gzip->stream, Z_DEFAULT_COMPRESSION, Z_DEFLATED, MAX_WBITS + GZIP_FORMAT,
+                MAX_MEM_LEVEL, Z_DEFAULT_STRATEGY, ZLIB_VERSION, (int)sizeof gzip->stream) == Z_OK;
+}
+
+/*
+ * Opens a stream whose output goes to out. NULL: zlib (libz.so.1) is not
+ * installed, or out of memory.
+ */
+static struct gzip *gzip_open(FILE *out)
+{
+    struct gzip *gzip = calloc(1, sizeof *gzip);
+
+    if (!gzip)
+        return NULL;
+    gzip->out = out;
+    gzip->good = true;
+    if (load_zlib(gzip))
+        return gzip;
+    if (gzip->library)
+        dlclose(gzip->library);
+    free(gzip);
+    return NULL;
+}
+
+static void deflate_input(struct gzip *gzip, int flush)
+{
+    int rc;
+
+    do {
+        gzip->stream.next_out = gzip->buffer;
+        gzip->stream.avail_out = sizeof gzip->buffer;
+        rc = gzip->deflate(&gzip->stream, flush);
+        if (rc == Z_STREAM_ERROR)
+            gzip->good = false;
+        fwrite(gzip->buffer, 1, sizeof gzip->buffer - gzip->stream.avail_out, gzip->out);
+    } while (gzip->good && gzip->stream.avail_out == 0);
+    if (flush == Z_FINISH && rc != Z_STREAM_END)
+        gzip->good = false;
+}
+
+/* Errors of zlib are in gzip->good, those of out the caller's to check. */
+static void gzip_write(struct gzip *gzip, const void *bytes, size_t len)
+{
+    const unsigned char *at = bytes;
+
+    while (len > 0 && gzip->good) {
+        uInt part = len < INT_MAX ? (uInt)len : INT_MAX;
+        gzip->stream.next_in = (unsigned char *)at;
+        gzip->stream.avail_in = part;
+        deflate_input(gzip, Z_NO_FLUSH);
+        at += part;
+        len -= part;
+    }
+}
 
 /* Field numbers of profile.proto. */
 enum profile_field {
@@ -108,18 +287,6 @@ static enum value first_value(const struct pprof *pprof)
     return pprof->samples->accumulates ? VALUE_TOTAL_OBJECTS : VALUE_OBJECTS;
 }
 
-static void write_types(struct pprof *pprof, const struct display *display)
-{
-    for (enum value value = first_value(pprof); value < VALUE_KINDS; value++) {
-        bool bytes = value == VALUE_BYTES || value == VALUE_TOTAL_BYTES;
-        emit_value_type(pprof, PROFILE_SAMPLE_TYPE, value_name(value), bytes ? "bytes" : "count");
-    }
-    emit_value_type(pprof, PROFILE_PERIOD_TYPE, "space", "bytes");
-    emit_number(pprof, PROFILE_PERIOD, pprof->samples->period);
-    emit_number(pprof, PROFILE_DEFAULT_SAMPLE_TYPE,
-                string_number(pprof, value_name(display->value)));
-}
-
 static void add_label(struct pprof *pprof, const char *key, const char *text, uint64_t number,
                       const char *unit)
 {
@@ -131,33 +298,16 @@ static void add_label(struct pprof *pprof, const char *key, const char *text, ui
     wire_message(&pprof->message, SAMPLE_LABEL, &pprof->inner);
 }
 
-static void add_labels(struct pprof *pprof, const struct sample *sample)
-{
-    const struct samples *samples = pprof->samples;
-
-    if (sample->size && !samples->compares)
-        add_label(pprof, "bytes", "", sample->size, "bytes");
-    if (sample->thread == TABLE_NONE)
-        return;
-    if (*samples->threads[sample->thread].name)
-        add_label(pprof, "thread", samples->threads[sample->thread].name, 0, "");
-    add_label(pprof, "thread_id", "", samples->threads[sample->thread].uid, "");
-}
-
-/* A stack without a growth in any of its values is not part of a difference. */
-static bool has_values(const struct pprof *pprof, const struct sample *sample)
-{
-    for (enum value value = first_value(pprof); value < VALUE_KINDS; value++)
-        if (amount_growth(&sample->values[value]) != 0)
-            return true;
-    return false;
-}
-
 static void write_sample(struct pprof *pprof, const struct sample *sample)
 {
-    const uint32_t *calls = &pprof->samples->calls[sample->first];
+    const struct samples *samples = pprof->samples;
+    const uint32_t *calls = &samples->calls[sample->first];
+    enum value value = first_value(pprof);
 
-    if (!has_values(pprof, sample))
+    /* A stack without a growth in any of its values is not part of a difference. */
+    while (value < VALUE_KINDS && amount_growth(&sample->values[value]) == 0)
+        value++;
+    if (value == VALUE_KINDS)
         return;
     wire_reset(&pprof->inner);
     for (uint32_t i = 0; i < sample->depth; i++) {
@@ -166,28 +316,31 @@ static void write_sample(struct pprof *pprof, const struct sample *sample)
     }
     wire_message(&pprof->message, SAMPLE_LOCATION, &pprof->inner);
     wire_reset(&pprof->inner);
-    for (enum value value = first_value(pprof); value < VALUE_KINDS; value++)
+    for (value = first_value(pprof); value < VALUE_KINDS; value++)
         wire_varint(&pprof->inner, (uint64_t)amount_growth(&sample->values[value]));
     wire_message(&pprof->message, SAMPLE_VALUE, &pprof->inner);
-    add_labels(pprof, sample);
+    if (sample->size && !samples->compares)
+        add_label(pprof, "bytes", "", sample->size, "bytes");
+    if (sample->thread != TABLE_NONE) {
+        const struct sample_thread *thread = &samples->threads[sample->thread];
+        if (*thread->name)
+            add_label(pprof, "thread", thread->name, 0, "");
+        add_label(pprof, "thread_id", "", thread->uid, "");
+    }
     write_field(pprof, PROFILE_SAMPLE);
-}
-
-/* Returns the build-id as hexadecimal text, kept with the other strings. */
-static const char *build_id_text(const struct build_id *id, struct arena *arena)
-{
-    char text[2 * BUILD_ID_MAX + 1] = "";
-
-    for (size_t i = 0; i < id->len && i < BUILD_ID_MAX; i++)
-        snprintf(text + 2 * i, 3, "%02x", id->bytes[i]);
-    return arena_string(arena, text, strlen(text));
 }
 
 static void write_mapping(struct pprof *pprof, size_t number, struct arena *arena)
 {
     const struct location_mapping *mapping = &pprof->samples->locations.mappings[number];
-    const char *build_id = build_id_text(&mapping->build_id, arena);
+    const struct build_id *id = &mapping->build_id;
     struct wire *message = &pprof->message;
+    char text[2 * BUILD_ID_MAX + 1] = "";
+    const char *build_id;
+
+    for (size_t i = 0; i < id->len && i < BUILD_ID_MAX; i++)
+        snprintf(text + 2 * i, 3, "%02x", id->bytes[i]);
+    build_id = arena_string(arena, text, strlen(text));
 
     wire_number(message, MAPPING_ID, number + 1);
     wire_number(message, MAPPING_START, mapping->start);
@@ -202,20 +355,16 @@ static void write_mapping(struct pprof *pprof, size_t number, struct arena *aren
     write_field(pprof, PROFILE_MAPPING);
 }
 
-/*
- * pprof looks for its own symbols in a mapping without known data
- * (has_functions not set): its locations get no lines.
- */
-static bool is_for_pprof(const struct locations *locations, const struct location *location)
-{
-    return !location->named && location->mapping != TABLE_NONE &&
-           !locations->mappings[location->mapping].has_functions;
-}
-
 static void write_location(struct pprof *pprof, size_t number)
 {
     const struct locations *locations = &pprof->samples->locations;
     const struct location *location = &locations->list[number];
+    /*
+     * pprof looks for its own symbols in a mapping without known data
+     * (has_functions not set): its locations get no lines.
+     */
+    const bool is_for_pprof = !location->named && location->mapping != TABLE_NONE &&
+                              !locations->mappings[location->mapping].has_functions;
 
     if (!pprof->used[number])
         return;
@@ -223,7 +372,7 @@ static void write_location(struct pprof *pprof, size_t number)
     if (location->mapping != TABLE_NONE)
         wire_number(&pprof->message, LOCATION_MAPPING, (uint64_t)location->mapping + 1);
     wire_number(&pprof->message, LOCATION_ADDRESS, location->address);
-    for (uint32_t i = 0; i < location->count && !is_for_pprof(locations, location); i++) {
+    for (uint32_t i = 0; i < location->count && !is_for_pprof; i++) {
         const struct location_line *line = &locations->lines[location->first + i];
         wire_reset(&pprof->inner);
         wire_number(&pprof->inner, LINE_FUNCTION, (uint64_t)line->function + 1);
@@ -233,34 +382,6 @@ static void write_location(struct pprof *pprof, size_t number)
     write_field(pprof, PROFILE_LOCATION);
 }
 
-static void write_function_field(struct pprof *pprof, size_t number)
-{
-    const struct function *function = &pprof->samples->locations.functions[number];
-    const char *linkage = *function->linkage ? function->linkage : function->name;
-
-    wire_number(&pprof->message, FUNCTION_ID, number + 1);
-    wire_number(&pprof->message, FUNCTION_NAME, string_number(pprof, function->name));
-    wire_number(&pprof->message, FUNCTION_LINKAGE, string_number(pprof, linkage));
-    wire_number(&pprof->message, FUNCTION_FILE, string_number(pprof, function->file));
-    wire_number(&pprof->message, FUNCTION_START_LINE, function->start_line);
-    write_field(pprof, PROFILE_FUNCTION);
-}
-
-/* Strings of a protocol buffer are UTF-8; names of a target may contain anything. */
-static void write_string(struct pprof *pprof, const char *text)
-{
-    AUTO_FREE char *clean = text_copy_clean(text, "");
-
-    if (!clean) {
-        pprof->no_memory = true;
-        return;
-    }
-    wire_reset(&pprof->field);
-    wire_bytes(&pprof->field, PROFILE_STRING, clean, strlen(clean));
-    if (!pprof->field.no_memory)
-        gzip_write(pprof->gzip, pprof->field.bytes, pprof->field.len);
-}
-
 static void write_all_fields(struct pprof *pprof, const struct display *display,
                              const struct pprof_info *info)
 {
@@ -268,20 +389,44 @@ static void write_all_fields(struct pprof *pprof, const struct display *display,
     struct arena build_ids = {0};
 
     string_number(pprof, "");
-    write_types(pprof, display);
+    for (enum value value = first_value(pprof); value < VALUE_KINDS; value++) {
+        bool bytes = value == VALUE_BYTES || value == VALUE_TOTAL_BYTES;
+        emit_value_type(pprof, PROFILE_SAMPLE_TYPE, value_name(value), bytes ? "bytes" : "count");
+    }
+    emit_value_type(pprof, PROFILE_PERIOD_TYPE, "space", "bytes");
+    emit_number(pprof, PROFILE_PERIOD, pprof->samples->period);
+    emit_number(pprof, PROFILE_DEFAULT_SAMPLE_TYPE,
+                string_number(pprof, value_name(display->value)));
     for (size_t i = 0; i < pprof->samples->count; i++)
         write_sample(pprof, &pprof->samples->list[i]);
     for (size_t i = 0; i < locations->mapping_count; i++)
         write_mapping(pprof, i, &build_ids);
     for (size_t i = 0; i < locations->count; i++)
         write_location(pprof, i);
-    for (size_t i = 0; i < locations->function_count; i++)
-        write_function_field(pprof, i);
+    for (size_t i = 0; i < locations->function_count; i++) {
+        const struct function *function = &locations->functions[i];
+        const char *linkage = *function->linkage ? function->linkage : function->name;
+        wire_number(&pprof->message, FUNCTION_ID, i + 1);
+        wire_number(&pprof->message, FUNCTION_NAME, string_number(pprof, function->name));
+        wire_number(&pprof->message, FUNCTION_LINKAGE, string_number(pprof, linkage));
+        wire_number(&pprof->message, FUNCTION_FILE, string_number(pprof, function->file));
+        wire_number(&pprof->message, FUNCTION_START_LINE, function->start_line);
+        write_field(pprof, PROFILE_FUNCTION);
+    }
     emit_number(pprof, PROFILE_TIME_NANOS, info->time_ns);
     for (size_t i = 0; i < info->comment_count; i++)
         emit_number(pprof, PROFILE_COMMENT, string_number(pprof, info->comments[i]));
-    for (size_t i = 0; i < pprof->string_count; i++)
-        write_string(pprof, pprof->strings[i]);
+    for (size_t i = 0; i < pprof->string_count; i++) {
+        /* Strings of a protocol buffer are UTF-8; names of a target may contain anything. */
+        AUTO_FREE char *clean = text_copy_clean(pprof->strings[i], "");
+        pprof->no_memory |= !clean;
+        if (!clean)
+            continue;
+        wire_reset(&pprof->field);
+        wire_bytes(&pprof->field, PROFILE_STRING, clean, strlen(clean));
+        if (!pprof->field.no_memory)
+            gzip_write(pprof->gzip, pprof->field.bytes, pprof->field.len);
+    }
     arena_free(&build_ids);
 }
 
@@ -296,8 +441,13 @@ enum pprof_result pprof_write(const struct samples *samples, const struct displa
     pprof.used = calloc(samples->locations.count + 1, sizeof *pprof.used);
     if (pprof.used)
         write_all_fields(&pprof, display, info);
-    if (!gzip_close(pprof.gzip) || !pprof.used)
-        pprof.no_memory = true;
+    pprof.gzip->stream.avail_in = 0;
+    if (pprof.gzip->good)
+        deflate_input(pprof.gzip, Z_FINISH);
+    pprof.no_memory |= !pprof.gzip->good || !pprof.used;
+    pprof.gzip->end(&pprof.gzip->stream);
+    dlclose(pprof.gzip->library);
+    free(pprof.gzip);
     pprof.no_memory |= pprof.field.no_memory || pprof.message.no_memory || pprof.inner.no_memory;
     wire_free(&pprof.field);
     wire_free(&pprof.message);

@@ -1,6 +1,6 @@
 #include "profile/views/profile_json.h"
 #include "base/json.h"
-#include "profile/views/growth_answer.h"
+#include "profile/views/growth.h"
 #include "profile/views/top.h"
 
 #include <inttypes.h>
@@ -45,20 +45,6 @@ static void write_json_head(struct json *json, const struct context *context, co
     json_number(json, "calls_folded", samples->folded);
 }
 
-static void write_json_function(struct json *json, const struct context *context,
-                                const struct top_row *row)
-{
-    const struct samples *samples = context->samples;
-
-    json_item_begin(json);
-    json_text(json, "function", samples->locations.groups[row->group]);
-    write_json_amount(json, "flat", &row->flat, samples);
-    write_json_amount(json, "cum", &row->whole, samples);
-    json_rounded(json, "error", samples_error(samples, &row->whole));
-    write_json_amount(json, "objects", &row->objects, samples);
-    json_item_end(json);
-}
-
 static void write_json_functions(struct json *json, const struct context *context,
                                  const struct top *top)
 {
@@ -67,8 +53,17 @@ static void write_json_functions(struct json *json, const struct context *contex
     json_list_begin(json, "functions");
     for (size_t i = 0; i < top->count; i++)
         if (top_shows(top, context->samples, context->display, &top->rows[i].whole) &&
-            (!context->display->rows || shown++ < context->display->rows))
-            write_json_function(json, context, &top->rows[i]);
+            (!context->display->rows || shown++ < context->display->rows)) {
+            const struct top_row *row = &top->rows[i];
+            const struct samples *samples = context->samples;
+            json_item_begin(json);
+            json_text(json, "function", samples->locations.groups[row->group]);
+            write_json_amount(json, "flat", &row->flat, samples);
+            write_json_amount(json, "cum", &row->whole, samples);
+            json_rounded(json, "error", samples_error(samples, &row->whole));
+            write_json_amount(json, "objects", &row->objects, samples);
+            json_item_end(json);
+        }
     json_list_end(json);
 }
 
@@ -91,27 +86,6 @@ static void write_json_call(struct json *json, const struct locations *locations
     json_item_end(json);
 }
 
-static void write_json_calls(struct json *json, const struct samples *samples,
-                             const struct sample *sample)
-{
-    const struct locations *locations = &samples->locations;
-
-    json_list_begin(json, "calls");
-    for (uint32_t i = 0; i < sample->depth; i++) {
-        const struct location *location = &locations->list[samples->calls[sample->first + i]];
-        for (uint32_t j = 0; j < location->count; j++)
-            write_json_call(json, locations, location, &locations->lines[location->first + j]);
-    }
-    json_list_end(json);
-}
-
-static void write_json_trend(struct json *json, const struct trend *trend)
-{
-    json_rounded(json, "low", trend->low);
-    json_rounded(json, "high", trend->high);
-    json_text(json, "verdict", trend_verdict_name(trend->verdict));
-}
-
 static void write_json_stack(struct json *json, const struct context *context,
                              const struct sample *sample)
 {
@@ -121,12 +95,23 @@ static void write_json_stack(struct json *json, const struct context *context,
     json_item_begin(json);
     write_json_amount(json, "amount", amount, samples);
     json_rounded(json, "error", samples_error(samples, amount));
-    if (samples->compares && context->display->value == VALUE_BYTES)
-        write_json_trend(json, &samples->trends[sample - samples->list]);
+    if (samples->compares && context->display->value == VALUE_BYTES) {
+        const struct trend *trend = &samples->trends[sample - samples->list];
+        json_rounded(json, "low", trend->low);
+        json_rounded(json, "high", trend->high);
+        json_text(json, "verdict", trend_verdict_name(trend->verdict));
+    }
     write_json_amount(json, "objects", &sample->values[display_objects(context->display)], samples);
     if (samples->thread_count && sample->thread != TABLE_NONE)
         json_text(json, "thread", samples->threads[sample->thread].name);
-    write_json_calls(json, samples, sample);
+    const struct locations *locations = &samples->locations;
+    json_list_begin(json, "calls");
+    for (uint32_t i = 0; i < sample->depth; i++) {
+        const struct location *location = &locations->list[samples->calls[sample->first + i]];
+        for (uint32_t j = 0; j < location->count; j++)
+            write_json_call(json, locations, location, &locations->lines[location->first + j]);
+    }
+    json_list_end(json);
     json_item_end(json);
 }
 

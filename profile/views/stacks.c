@@ -1,16 +1,7 @@
 #include "profile/views/stacks.h"
+#include "base/text.h"
 
 #include <string.h>
-
-/* Counts the names of a sample, including inlined calls. */
-static size_t count_names(const struct samples *samples)
-{
-    size_t count = 0;
-
-    for (size_t i = 0; i < samples->call_count; i++)
-        count += samples->locations.list[samples->calls[i]].count;
-    return count;
-}
 
 bool stacks_next(const struct samples *samples, const struct sample *sample, struct names_walk *at,
                  const struct location **location, const struct location_line **line)
@@ -78,21 +69,15 @@ struct stack_range {
     uint32_t depth; /* the names before this depth are equal */
 };
 
-/* Returns the name by which a range is split. */
-static uint64_t choose_middle(const struct stacks *stacks, const struct stack_range *range)
-{
-    uint64_t chance = table_hash_number(&stacks->chance, range->begin ^ range->end << 32);
-    size_t place = range->begin + chance % (range->end - range->begin);
-
-    return name_order(stacks, &stacks->list[place], range->depth);
-}
-
 /* Splits a range by the name at its depth: smaller, equal, larger. Returns that name's order. */
 static uint64_t split_stacks(struct stacks *stacks, const struct stack_range *range,
                              struct stack_range parts[3])
 {
     size_t less = range->begin, more = range->end;
-    uint64_t middle = choose_middle(stacks, range);
+    /* Splits the range by the name of any of its stacks. */
+    uint64_t chance = table_hash_number(&stacks->chance, range->begin ^ range->end << 32);
+    size_t place = range->begin + chance % (range->end - range->begin);
+    uint64_t middle = name_order(stacks, &stacks->list[place], range->depth);
 
     for (size_t i = less; i < more;) {
         uint64_t order = name_order(stacks, &stacks->list[i], range->depth);
@@ -141,33 +126,15 @@ static void sort_stacks(struct stacks *stacks, struct stack_range range)
     }
 }
 
-static bool same_names(const struct stacks *stacks, const struct named_stack *a,
-                       const struct named_stack *b)
-{
-    return a->depth == b->depth && stacks_common(stacks, a, b) == a->depth;
-}
-
-static void join_equal(struct stacks *stacks)
-{
-    size_t kept = 0;
-
-    for (size_t i = 0; i < stacks->count; i++) {
-        struct named_stack *stack = &stacks->list[i];
-        if (kept && same_names(stacks, &stacks->list[kept - 1], stack))
-            amount_add(&stacks->list[kept - 1].amount, &stack->amount);
-        else
-            stacks->list[kept++] = *stack;
-    }
-    stacks->count = kept;
-}
-
 bool stacks_make_each(struct stacks *stacks, const struct samples *samples, enum value value)
 {
-    size_t used = 0;
+    size_t names = 0, used = 0;
 
     memset(stacks, 0, sizeof *stacks);
     table_init(&stacks->chance);
-    stacks->names = reallocarray(NULL, count_names(samples) + 1, sizeof *stacks->names);
+    for (size_t i = 0; i < samples->call_count; i++) /* with inlined calls */
+        names += samples->locations.list[samples->calls[i]].count;
+    stacks->names = reallocarray(NULL, names + 1, sizeof *stacks->names);
     stacks->list = reallocarray(NULL, samples->count + 1, sizeof *stacks->list);
     if (!stacks->names || !stacks->list) {
         stacks_free(stacks);
@@ -181,26 +148,33 @@ bool stacks_make_each(struct stacks *stacks, const struct samples *samples, enum
 
 bool stacks_make(struct stacks *stacks, const struct samples *samples, enum value value)
 {
-    bool good = stacks_make_each(stacks, samples, value);
+    size_t kept = 0;
 
-    if (good)
-        join_equal(stacks);
-    return good;
-}
-
-static void reverse_names(uint32_t *names, uint32_t count)
-{
-    for (uint32_t i = 0; i < count / 2; i++) {
-        uint32_t kept = names[i];
-        names[i] = names[count - 1 - i];
-        names[count - 1 - i] = kept;
+    if (!stacks_make_each(stacks, samples, value))
+        return false;
+    for (size_t i = 0; i < stacks->count; i++) {
+        const struct named_stack *stack = &stacks->list[i];
+        struct named_stack *last = kept ? &stacks->list[kept - 1] : NULL;
+        if (last && last->depth == stack->depth &&
+            stacks_common(stacks, last, stack) == stack->depth)
+            amount_add(&last->amount, &stack->amount);
+        else
+            stacks->list[kept++] = *stack;
     }
+    stacks->count = kept;
+    return true;
 }
 
 void stacks_invert(struct stacks *stacks)
 {
-    for (size_t i = 0; i < stacks->count; i++)
-        reverse_names(&stacks->names[stacks->list[i].first], stacks->list[i].depth);
+    for (size_t i = 0; i < stacks->count; i++) {
+        uint32_t *names = &stacks->names[stacks->list[i].first], depth = stacks->list[i].depth;
+        for (uint32_t j = 0; j < depth / 2; j++) {
+            uint32_t kept = names[j];
+            names[j] = names[depth - 1 - j];
+            names[depth - 1 - j] = kept;
+        }
+    }
     sort_stacks(stacks, (struct stack_range){0, stacks->count, 0});
 }
 
@@ -209,4 +183,37 @@ void stacks_free(struct stacks *stacks)
     free(stacks->names);
     free(stacks->list);
     memset(stacks, 0, sizeof *stacks);
+}
+
+bool folded_write(const struct samples *samples, const struct display *display, FILE *out)
+{
+    const struct locations *locations = &samples->locations;
+    struct stacks stacks;
+    char **clean = calloc(locations->group_count + 1, sizeof *clean);
+    bool good;
+
+    /* Prepares the names for writing: few names make up many stacks. */
+    for (size_t i = 0; clean && i < locations->group_count; i++)
+        clean[i] = text_copy_clean(locations->groups[i], ";");
+    good = clean && stacks_make(&stacks, samples, display->value);
+    for (size_t i = 0; good && i < stacks.count && !ferror_unlocked(out); i++) {
+        const struct named_stack *stack = &stacks.list[i];
+        if (stack->amount.now == (samples->compares ? stack->amount.base : 0))
+            continue;
+        for (uint32_t j = 0; j < stack->depth; j++) {
+            const char *name = clean[stacks.names[stack->first + j]];
+            if (j)
+                putc_unlocked(';', out);
+            fputs_unlocked(name ? name : "?", out);
+        }
+        if (samples->compares)
+            fprintf(out, " %lld", (long long)stack->amount.base);
+        fprintf(out, " %lld\n", (long long)stack->amount.now);
+    }
+    if (good)
+        stacks_free(&stacks);
+    for (size_t i = 0; clean && i < locations->group_count; i++)
+        free(clean[i]);
+    free(clean);
+    return good;
 }

@@ -3,17 +3,6 @@
 
 #include <string.h>
 
-/* "--" separates names in the file, so a name must not contain it. */
-static void write_symbol_name(const char *name, FILE *out)
-{
-    char *copy = strdup(name);
-
-    for (char *at = copy; at && (at = strstr(at, "--")) != NULL;)
-        at[1] = '_';
-    text_write_clean(out, copy ? copy : "?", "");
-    free(copy);
-}
-
 /*
  * Writes callers before the calls that are inlined into them. jeprof leaves out
  * the calls up to one that is named malloc: calls of a jemalloc without symbols
@@ -29,24 +18,26 @@ static void write_address(const struct locations *locations, const struct locati
     for (uint32_t i = location->count; i-- > 0;) {
         const struct location_line *line = &locations->lines[location->first + i];
         fputs(i + 1 == location->count ? " " : "--", out);
-        write_symbol_name(allocator ? "malloc" : locations->functions[line->function].name, out);
+        /* "--" separates names in the file, so a name must not contain it. */
+        char *copy = strdup(allocator ? "malloc" : locations->functions[line->function].name);
+        for (char *at = copy; at && (at = strstr(at, "--")) != NULL;)
+            at[1] = '_';
+        text_write_clean(out, copy ? copy : "?", "");
+        free(copy);
     }
     fputc('\n', out);
-}
-
-static const char *program_of(const struct heap_profile *profile)
-{
-    for (size_t i = 0; i < profile->mapping_count; i++)
-        if (profile->mappings[i].path[0] == '/')
-            return profile->mappings[i].path;
-    return "";
 }
 
 void symbolized_write(const struct locations *locations, uint32_t first_location,
                       const struct heap_profile *profile, const char *text, size_t len, FILE *out)
 {
+    size_t program = 0;
+
+    while (program < profile->mapping_count && profile->mappings[program].path[0] != '/')
+        program++;
     fputs("--- symbol\nbinary=", out);
-    text_write_clean(out, program_of(profile), "");
+    if (program < profile->mapping_count)
+        text_write_clean(out, profile->mappings[program].path, "");
     fputc('\n', out);
     for (size_t i = 0; i < profile->address_count; i++) {
         const struct location *location = &locations->list[first_location + i];

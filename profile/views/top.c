@@ -2,7 +2,7 @@
 #include "base/text.h"
 #include "profile/views/call_keys.h"
 #include "profile/views/call_label.h"
-#include "profile/views/growth_answer.h"
+#include "profile/views/growth.h"
 #include "profile/views/summary.h"
 
 #include <math.h>
@@ -37,27 +37,6 @@ struct counter {
     struct tally *tallies;     /* of each key */
 };
 
-static bool make_ranges(struct counter *counter)
-{
-    const struct locations *locations = &counter->samples->locations;
-
-    counter->ranges = reallocarray(NULL, locations->count + 1, sizeof *counter->ranges);
-    for (size_t i = 0; counter->ranges && i < locations->count; i++)
-        counter->ranges[i] =
-            (struct line_range){locations->list[i].first, locations->list[i].count};
-    return counter->ranges != NULL;
-}
-
-/* The innermost call of a sample has at least one line: others are left out of it. */
-static void count_innermost(struct counter *counter, const struct sample *sample)
-{
-    uint32_t call = counter->samples->calls[sample->first];
-    struct top_row *row = &counter->top->rows[counter->keys.of_line[counter->ranges[call].first]];
-
-    amount_add(&row->flat, &sample->values[counter->display->value]);
-    amount_add(&row->objects, &sample->values[display_objects(counter->display)]);
-}
-
 static void count_sample(struct counter *counter, const struct sample *sample, uint32_t number)
 {
     const uint32_t *calls = &counter->samples->calls[sample->first];
@@ -73,8 +52,13 @@ static void count_sample(struct counter *counter, const struct sample *sample, u
             amount_add(&tally->whole, &amount);
         }
     }
-    if (sample->depth && counter->ranges[calls[0]].count)
-        count_innermost(counter, sample);
+    if (sample->depth && counter->ranges[calls[0]].count) {
+        /* The innermost call of a sample has at least one line: others are left out of it. */
+        struct top_row *row =
+            &counter->top->rows[counter->keys.of_line[counter->ranges[calls[0]].first]];
+        amount_add(&row->flat, &sample->values[counter->display->value]);
+        amount_add(&row->objects, &sample->values[display_objects(counter->display)]);
+    }
 }
 
 /* Compares two amounts by their size, the larger first. */
@@ -107,34 +91,32 @@ static int by_size(const void *a, const void *b, void *data)
     return name ? name : x->line < y->line ? -1 : x->line > y->line;
 }
 
-/* Makes a row without amounts for each key. */
-static bool make_rows(struct top *top, const struct locations *locations,
-                      const struct call_keys *keys)
-{
-    top->count = keys->count;
-    top->rows = calloc(top->count + 1, sizeof *top->rows);
-    for (size_t i = 0; top->rows && i < locations->line_count; i++) {
-        struct top_row *row = &top->rows[keys->of_line[i]];
-        row->function = locations->lines[i].function;
-        row->line = locations->lines[i].line;
-        row->group = locations->functions[row->function].group;
-    }
-    return top->rows != NULL;
-}
-
 /* Counts all samples. False: out of memory. */
 static bool count_samples(struct counter *counter)
 {
     const struct samples *samples = counter->samples;
+    const struct locations *locations = &samples->locations;
+    struct top *top = counter->top;
 
-    counter->tallies = calloc(counter->keys.count + 1, sizeof *counter->tallies);
-    if (!counter->tallies || !make_ranges(counter) ||
-        !make_rows(counter->top, &samples->locations, &counter->keys))
+    top->count = counter->keys.count;
+    top->rows = calloc(top->count + 1, sizeof *top->rows);
+    counter->tallies = calloc(top->count + 1, sizeof *counter->tallies);
+    counter->ranges = reallocarray(NULL, locations->count + 1, sizeof *counter->ranges);
+    if (!top->rows || !counter->tallies || !counter->ranges)
         return false;
+    for (size_t i = 0; i < locations->count; i++)
+        counter->ranges[i] =
+            (struct line_range){locations->list[i].first, locations->list[i].count};
+    for (size_t i = 0; i < locations->line_count; i++) {
+        struct top_row *row = &top->rows[counter->keys.of_line[i]];
+        row->function = locations->lines[i].function;
+        row->line = locations->lines[i].line;
+        row->group = locations->functions[row->function].group;
+    }
     for (size_t i = 0; i < samples->count; i++)
         count_sample(counter, &samples->list[i], (uint32_t)i + 1);
-    for (size_t i = 0; i < counter->top->count; i++)
-        counter->top->rows[i].whole = counter->tallies[i].whole;
+    for (size_t i = 0; i < top->count; i++)
+        top->rows[i].whole = counter->tallies[i].whole;
     return true;
 }
 
@@ -161,17 +143,14 @@ bool top_make(struct top *top, const struct samples *samples, const struct displ
     return true;
 }
 
-/* Returns the amount that decides what is too small to show: for a comparison, the base. */
-static double whole_of(const struct samples *samples, const struct top *top)
-{
-    return (double)(samples->compares && top->total.base ? top->total.base : top->total.now);
-}
-
 bool top_shows(const struct top *top, const struct samples *samples, const struct display *display,
                const struct amount *amount)
 {
     double size = (double)magnitude(amount_growth(amount));
-    return size > 0 && size >= display->least * fabs(whole_of(samples, top));
+    /* For a comparison, the base decides what is too small to show. */
+    int64_t whole = samples->compares && top->total.base ? top->total.base : top->total.now;
+
+    return size > 0 && size >= display->least * fabs((double)whole);
 }
 
 /* True if the numbers are of all allocations, not only of those in use. */
@@ -266,26 +245,6 @@ static void write_row_name(const struct samples *samples, const struct display *
     fprintf(out, "%s\n", label);
 }
 
-static void write_table_row(const struct samples *samples, const struct display *display,
-                            const struct top_row *row, double sum, double whole, FILE *out)
-{
-    char flat[DISPLAY_NUMBER_SIZE], cum[DISPLAY_NUMBER_SIZE], mean[DISPLAY_NUMBER_SIZE] = "";
-    double flat_now = (double)row->flat.now, cum_now = (double)row->whole.now;
-
-    display_number(display, flat_now, flat);
-    display_number(display, cum_now, cum);
-    if (row->objects.now > 0 && display_is_bytes(display))
-        display_bytes(display, flat_now / (double)row->objects.now, mean);
-    if (is_narrow(display))
-        fprintf(out, "%9s %5.1f%% %9s %5.1f%% %9lld  ", flat, display_percent(flat_now, whole), cum,
-                display_percent(cum_now, whole), (long long)row->objects.now);
-    else
-        fprintf(out, "%12s %6.2f%% %6.2f%% %12s %6.2f%% %10lld %10s  ", flat,
-                display_percent(flat_now, whole), display_percent(sum, whole), cum,
-                display_percent(cum_now, whole), (long long)row->objects.now, mean);
-    write_row_name(samples, display, row, out);
-}
-
 /* Formats a growth; one of nothing is no number to read. */
 static const char *change_text(const struct display *display, const struct amount *amount,
                                char out[DISPLAY_CHANGE_SIZE])
@@ -323,21 +282,6 @@ static void write_growth_row(const struct samples *samples, const struct display
         fputs("\033[0m", out);
 }
 
-/* Writes what the functions that have no row allocated themselves: nothing large hides in them. */
-static void write_unlisted(const struct samples *samples, const struct display *display,
-                           const struct amount *rest, double whole, double most, FILE *out)
-{
-    char text[DISPLAY_CHANGE_SIZE];
-
-    if (samples->compares)
-        fprintf(out, ": growth %s", display_change(display, (double)amount_growth(rest), text));
-    else
-        fprintf(out, ": %s (%.1f%%)", display_number(display, (double)rest->now, text),
-                display_percent((double)rest->now, whole));
-    if (most > 0)
-        fprintf(out, ", each at most %s", display_number(display, most, text));
-}
-
 static void write_rows(const struct samples *samples, const struct display *display,
                        const struct top *top, FILE *out)
 {
@@ -356,72 +300,83 @@ static void write_rows(const struct samples *samples, const struct display *disp
         }
         shown++;
         sum += (double)row->flat.now;
-        if (samples->compares)
+        if (samples->compares) {
             write_growth_row(samples, display, row, out);
-        else
-            write_table_row(samples, display, row, sum, whole, out);
+        } else {
+            char flat[DISPLAY_NUMBER_SIZE], cum[DISPLAY_NUMBER_SIZE],
+                mean[DISPLAY_NUMBER_SIZE] = "";
+            double flat_now = (double)row->flat.now, cum_now = (double)row->whole.now;
+            display_number(display, flat_now, flat);
+            display_number(display, cum_now, cum);
+            if (row->objects.now > 0 && display_is_bytes(display))
+                display_bytes(display, flat_now / (double)row->objects.now, mean);
+            if (is_narrow(display))
+                fprintf(out, "%9s %5.1f%% %9s %5.1f%% %9lld  ", flat,
+                        display_percent(flat_now, whole), cum, display_percent(cum_now, whole),
+                        (long long)row->objects.now);
+            else
+                fprintf(out, "%12s %6.2f%% %6.2f%% %12s %6.2f%% %10lld %10s  ", flat,
+                        display_percent(flat_now, whole), display_percent(sum, whole), cum,
+                        display_percent(cum_now, whole), (long long)row->objects.now, mean);
+            write_row_name(samples, display, row, out);
+        }
     }
     if (left_out) {
         fprintf(out, "and %zu more %s%s", left_out, display->lines ? "line" : "function",
                 left_out == 1 ? "" : "s");
-        if (most > 0)
-            write_unlisted(samples, display, &rest, whole, left_out > 1 ? most : 0, out);
+        if (most > 0) {
+            /*
+             * What the functions without a row allocated themselves: nothing large hides in them.
+             */
+            char text[DISPLAY_CHANGE_SIZE];
+            if (samples->compares)
+                fprintf(out, ": growth %s",
+                        display_change(display, (double)amount_growth(&rest), text));
+            else
+                fprintf(out, ": %s (%.1f%%)", display_number(display, (double)rest.now, text),
+                        display_percent((double)rest.now, whole));
+            if (left_out > 1)
+                fprintf(out, ", each at most %s", display_number(display, most, text));
+        }
         fputs(" (--rows 0 shows all)\n", out);
     }
     if (samples->folded && shown)
         fputs("memory of library calls counts as their caller's: --no-fold shows them\n", out);
 }
 
-static void write_headings(const struct samples *samples, const struct display *display, FILE *out)
-{
-    const char *row = display->lines ? "line" : "function";
-    bool narrow = is_narrow(display);
-
-    if (samples->compares && narrow)
-        fprintf(out, "%10s %10s %10s %9s   %s (~: within the error)\n", "growth", "cum", "error",
-                "objects", row);
-    else if (samples->compares)
-        fprintf(out, "%13s %13s %12s %12s %12s %10s   %s (~: within the error)\n", "growth", "cum",
-                "error", "before", "now", "objects", row);
-    else if (narrow)
-        fprintf(out, "%9s %6s %9s %6s %9s  %s\n", "flat", "flat%", "cum", "cum%", "objects", row);
-    else
-        fprintf(out, "%12s %7s %7s %12s %7s %10s %10s  %s\n", "flat", "flat%", "sum%", "cum",
-                "cum%", "objects", display_is_bytes(display) ? "mean size" : "", row);
-}
-
-static bool top_has_rows(const struct top *top, const struct samples *samples,
-                         const struct display *display)
-{
-    for (size_t i = 0; i < top->count; i++)
-        if (top_shows(top, samples, display, &top->rows[i].whole))
-            return true;
-    return false;
-}
-
-static bool top_has_changed(const struct top *top)
-{
-    for (size_t i = 0; i < top->count; i++)
-        if (amount_growth(&top->rows[i].whole))
-            return true;
-    return false;
-}
-
 bool top_write(const struct samples *samples, const struct display *display, FILE *out)
 {
     struct amount whole;
     struct top top;
-    bool good;
+    bool good, has_rows = false, has_changed = false;
 
     if (!top_make(&top, samples, display))
         return false;
     top_head_write(samples, display, &top.total, &top.objects, out);
     whole = samples_whole(samples, display->value);
     good = summary_write(samples, display, &whole, out);
-    if (top_has_rows(&top, samples, display))
-        write_headings(samples, display, out);
-    else if (samples->compares && !top_has_changed(&top))
+    for (size_t i = 0; i < top.count && !has_rows; i++) {
+        has_changed |= amount_growth(&top.rows[i].whole) != 0;
+        has_rows = top_shows(&top, samples, display, &top.rows[i].whole);
+    }
+    if (has_rows) {
+        const char *row = display->lines ? "line" : "function";
+        bool narrow = is_narrow(display);
+        if (samples->compares && narrow)
+            fprintf(out, "%10s %10s %10s %9s   %s (~: within the error)\n", "growth", "cum",
+                    "error", "objects", row);
+        else if (samples->compares)
+            fprintf(out, "%13s %13s %12s %12s %12s %10s   %s (~: within the error)\n", "growth",
+                    "cum", "error", "before", "now", "objects", row);
+        else if (narrow)
+            fprintf(out, "%9s %6s %9s %6s %9s  %s\n", "flat", "flat%", "cum", "cum%", "objects",
+                    row);
+        else
+            fprintf(out, "%12s %7s %7s %12s %7s %10s %10s  %s\n", "flat", "flat%", "sum%", "cum",
+                    "cum%", "objects", display_is_bytes(display) ? "mean size" : "", row);
+    } else if (samples->compares && !has_changed) {
         fputs("no stack has changed\n", out);
+    }
     write_rows(samples, display, &top, out);
     free(top.rows);
     return good;

@@ -1,8 +1,8 @@
 #include "profile/views/tree.h"
 #include "base/list.h"
-#include "profile/views/amount_columns.h"
 #include "profile/views/call_label.h"
 #include "profile/views/call_tree.h"
+#include "profile/views/display.h"
 #include "profile/views/top.h"
 
 #include <math.h>
@@ -128,11 +128,6 @@ static void begin_line(const struct writer *writer, const struct call_node *node
     else
         write_amounts(writer, node);
     write_strokes(writer, !above);
-}
-
-static void end_line(const struct writer *writer, const struct call_node *node)
-{
-    fputs(node->cut ? " ..\n" : "\n", writer->out);
 }
 
 /* Writes how large the calls of a sum are, so that nothing large hides in it. */
@@ -261,25 +256,6 @@ static void fit_run(const struct writer *writer, const struct call_node *node, s
     }
 }
 
-/*
- * Writes a node and the calls that may share its line. If a run of them does not
- * fit, some are only counted. Returns the last call.
- */
-static const struct call_node *write_tree_line(struct writer *writer, const struct call_node *node,
-                                               const struct call_node *above)
-{
-    size_t room = label_room(writer);
-    struct run run;
-
-    run.calls = find_run(writer, node, &run.last);
-    fit_run(writer, node, &run, room ? room : SHARED_WIDTH);
-    begin_line(writer, node, above);
-    write_call(writer, node, room && run.left_out ? room - MORE_WIDTH : room);
-    write_run(writer, node, &run);
-    end_line(writer, run.last);
-    return run.last;
-}
-
 /* Writes a node and all calls that continue its line, then opens the level below them. */
 static bool write_trunk(struct writer *writer, const struct call_node *node)
 {
@@ -290,7 +266,19 @@ static bool write_trunk(struct writer *writer, const struct call_node *node)
         return true;
     }
     do {
-        node = write_tree_line(writer, next, above);
+        /*
+         * A node and the calls that may share its line: if they do not fit, some are only
+         * counted.
+         */
+        size_t room = label_room(writer);
+        struct run run;
+        run.calls = find_run(writer, next, &run.last);
+        fit_run(writer, next, &run, room ? room : SHARED_WIDTH);
+        begin_line(writer, next, above);
+        write_call(writer, next, room && run.left_out ? room - MORE_WIDTH : room);
+        write_run(writer, next, &run);
+        fputs(run.last->cut ? " ..\n" : "\n", writer->out);
+        node = run.last;
         above = node;
         next = call_tree_only_child(writer->tree, node);
         if (next)
@@ -323,25 +311,6 @@ static bool write_nodes_below(struct writer *writer)
     return true;
 }
 
-static void write_tree_head(const struct writer *writer)
-{
-    const char *calls =
-        writer->display->inverted ? "calls, innermost first" : "calls, outermost first";
-
-    amount_columns_head(writer->samples, writer->display, calls, writer->out);
-}
-
-static void write_untold(const struct writer *writer)
-{
-    if (!writer->untold.calls)
-        return;
-    write_amounts(writer, &writer->untold);
-    fprintf(writer->out, "in %u smaller call%s of the lines above", writer->untold.calls,
-            writer->untold.calls == 1 ? "" : "s");
-    write_largest(writer, &writer->untold);
-    fputs(" (--rows 0 shows all)\n", writer->out);
-}
-
 bool tree_write(const struct samples *samples, const struct display *display, FILE *out)
 {
     struct call_tree tree;
@@ -354,12 +323,21 @@ bool tree_write(const struct samples *samples, const struct display *display, FI
 
     if (good) {
         top_head_write(samples, display, &tree.nodes[0].amount, &tree.nodes[0].objects, out);
-        if (tree.nodes[0].count)
-            write_tree_head(&writer);
-        else if (samples->compares)
+        if (tree.nodes[0].count) {
+            const char *calls =
+                writer.display->inverted ? "calls, innermost first" : "calls, outermost first";
+            amount_columns_head(writer.samples, writer.display, calls, writer.out);
+        } else if (samples->compares) {
             fputs("no stack has changed\n", out);
+        }
         good = write_nodes_below(&writer);
-        write_untold(&writer);
+        if (writer.untold.calls) {
+            write_amounts(&writer, &writer.untold);
+            fprintf(writer.out, "in %u smaller call%s of the lines above", writer.untold.calls,
+                    writer.untold.calls == 1 ? "" : "s");
+            write_largest(&writer, &writer.untold);
+            fputs(" (--rows 0 shows all)\n", writer.out);
+        }
     }
     free(writer.levels);
     call_tree_free(&tree);

@@ -52,50 +52,24 @@ void explain_free(struct explain *explain)
 
 /* ---- measurements ---- */
 
-/* A process that ends shows no memory; a leader that has ended shows none either. */
-static void measure_process(struct measuring *look)
+static void measure_all(struct measuring *look)
 {
+    /* A process that ends shows no memory; a leader that has ended shows none either. */
     struct explain *explain = look->explain;
     const struct target *target = &explain->attachment->target;
     struct resident now;
 
-    if (resident_read(target->proc, target_via(target), &now) != 0)
-        return;
-    explain->resident = now;
-    bool apart = now.anonymous || now.files || now.shared;
-    rise_add(&explain->points, clock_now(), (apart ? now.anonymous : now.rss) + now.swap);
-    rise_add(&explain->rss_points, clock_now(), now.rss);
-}
-
-static void measure_limit(struct measuring *look)
-{
-    struct explain *explain = look->explain;
-
+    if (resident_read(target->proc, target_via(target), &now) == 0) {
+        explain->resident = now;
+        bool apart = now.anonymous || now.files || now.shared;
+        rise_add(&explain->points, clock_now(), (apart ? now.anonymous : now.rss) + now.swap);
+        rise_add(&explain->rss_points, clock_now(), now.rss);
+    }
     explain->limited = limits_use(&look->limits, 0, &explain->use);
     if (!explain->limited)
         return;
     explain->machine = explain->use.limit == look->limits.machine;
     rise_add(&explain->use_points, clock_now(), explain->use.used);
-}
-
-static void measure_all(struct measuring *look)
-{
-    measure_process(look);
-    measure_limit(look);
-}
-
-static void begin_look(struct measuring *look, struct explain *explain)
-{
-    const struct target *target = &explain->attachment->target;
-    pid_t via = target_via(target);
-
-    *look =
-        (struct measuring){.explain = explain, .limits = {.machine_fd = -1}, .began = clock_now()};
-    limits_open(&look->limits, target->proc, via);
-    explain->has_pressure = pressure_open(&look->pressure, target->proc, via) == 0 &&
-                            pressure_read(&look->pressure, &look->stalled);
-    explain->pressure_of_host = look->pressure.whole_host;
-    measure_all(look);
 }
 
 /* ---- a longer look ---- */
@@ -173,20 +147,6 @@ static fault_code wait_and_measure(struct measuring *look, struct fault *fault)
     return target_check(target, fault);
 }
 
-/*
- * More shared memory and files in the RSS are new memory only if the cgroup uses more as well:
- * others may have made what this process touches first now.
- */
-static void judge_shared(struct explain *explain)
-{
-    const struct rise *all = &explain->rss_rise, *group = &explain->use_rise;
-
-    if (explain->rise.state != RISE_GROWING && all->state == RISE_GROWING && explain->limited &&
-        !explain->machine && group->state == RISE_GROWING &&
-        group->per_second >= SHARED_LEAST * all->per_second)
-        explain->rise = *all;
-}
-
 static void end_look(struct measuring *look)
 {
     struct explain *explain = look->explain;
@@ -199,7 +159,15 @@ static void end_look(struct measuring *look)
     } else {
         explain->rise = rise_judge(&explain->points);
         explain->rss_rise = rise_judge(&explain->rss_points);
-        judge_shared(explain);
+        /*
+         * More shared memory and files in the RSS are new memory only if the cgroup uses more as
+         * well: others may have made what this process touches first now.
+         */
+        const struct rise *all = &explain->rss_rise, *group = &explain->use_rise;
+        if (explain->rise.state != RISE_GROWING && all->state == RISE_GROWING && explain->limited &&
+            !explain->machine && group->state == RISE_GROWING &&
+            group->per_second >= SHARED_LEAST * all->per_second)
+            explain->rise = *all;
     }
     explain->has_pressure =
         explain->has_pressure && ns && pressure_read(&look->pressure, &now) &&
@@ -286,20 +254,6 @@ static void keep_largest_class(struct explain_live *live, struct explain_class c
         }
 }
 
-static void sum_up_live(struct explain_live *live, const struct extent_totals *totals)
-{
-    *live = (struct explain_live){.share = totals->pass.share, .ns = totals->pass.ns};
-    for (unsigned i = 0; i < totals->classes.count; i++) {
-        const struct class_total read = totals_of_class(totals, i);
-        const struct explain_class class = {.size = totals->classes.list[i].size,
-                                            .objects = totals_estimate(totals, read.objects),
-                                            .bytes = totals_estimate(totals, read.bytes)};
-        live->in_use += class.bytes;
-        live->slack += totals_estimate(totals, read.free);
-        keep_largest_class(live, class);
-    }
-}
-
 static fault_code read_live(struct explain *explain, struct fault *fault)
 {
     struct attachment *attachment = explain->attachment;
@@ -311,8 +265,18 @@ static fault_code read_live(struct explain *explain, struct fault *fault)
     if (rc != FAULT_NONE)
         return rc;
     rc = totals_read(extents, OBJECTS_LIMIT, &totals, fault);
-    if (rc == FAULT_NONE)
-        sum_up_live(&explain->live, &totals);
+    if (rc == FAULT_NONE) {
+        explain->live = (struct explain_live){.share = totals.pass.share, .ns = totals.pass.ns};
+        for (unsigned i = 0; i < totals.classes.count; i++) {
+            const struct class_total read = totals_of_class(&totals, i);
+            const struct explain_class class = {.size = totals.classes.list[i].size,
+                                                .objects = totals_estimate(&totals, read.objects),
+                                                .bytes = totals_estimate(&totals, read.bytes)};
+            explain->live.in_use += class.bytes;
+            explain->live.slack += totals_estimate(&totals, read.free);
+            keep_largest_class(&explain->live, class);
+        }
+    }
     extents_close(extents);
     return rc;
 }
@@ -345,34 +309,6 @@ static fault_code build_sites(struct explain *explain, const struct heap_profile
     return good ? FAULT_NONE : fault_set(fault, FAULT_INTERNAL, ENOMEM, "explain", "the profile");
 }
 
-static fault_code parse_sites(struct explain *explain, struct sink *text, struct fault *fault)
-{
-    struct heap_profile profile;
-    fault_code rc = dump_complete(&explain->attachment->target, text, fault);
-
-    if (rc != FAULT_NONE)
-        return rc;
-    rc = heap_parse(&profile, (const char *)text->bytes, text->len, fault);
-    if (rc == FAULT_NONE)
-        rc = build_sites(explain, &profile, fault);
-    heap_free(&profile);
-    return rc;
-}
-
-/* Only the state in memory tells whether there is a profile. */
-static fault_code read_sites(struct explain *explain, struct fault *fault)
-{
-    struct sink text;
-    fault_code rc;
-
-    sink_init(&text, TEXT_LIMIT);
-    rc = access_read(explain->attachment, &text, fault);
-    if (rc == FAULT_NONE)
-        rc = parse_sites(explain, &text, fault);
-    sink_free(&text);
-    return rc;
-}
-
 /* The RSS of the look stands for that of the counts, some milliseconds later. */
 static void read_account(struct explain *explain)
 {
@@ -388,11 +324,28 @@ static void read_account(struct explain *explain)
 
 static void read_jemalloc(struct explain *explain)
 {
+    struct fault *fault = &explain->no_profile;
+    struct heap_profile profile = {0};
+    struct sink text;
+    fault_code rc;
+
     read_jemalloc_counts(explain);
     read_account(explain);
     explain->no_live.code = read_live(explain, &explain->no_live);
-    if (prof_judge(&explain->prof) >= PROF_DENSE)
-        explain->no_profile.code = read_sites(explain, &explain->no_profile);
+    /* Only the state in memory tells whether there is a profile. */
+    if (prof_judge(&explain->prof) < PROF_DENSE)
+        return;
+    sink_init(&text, TEXT_LIMIT);
+    rc = access_read(explain->attachment, &text, fault);
+    if (rc == FAULT_NONE)
+        rc = dump_complete(&explain->attachment->target, &text, fault);
+    if (rc == FAULT_NONE)
+        rc = heap_parse(&profile, (const char *)text.bytes, text.len, fault);
+    if (rc == FAULT_NONE)
+        rc = build_sites(explain, &profile, fault);
+    heap_free(&profile);
+    sink_free(&text);
+    fault->code = rc;
 }
 
 /* ---- the answer ---- */
@@ -554,18 +507,6 @@ static void judge_outside(struct explain *explain)
         }
 }
 
-/*
- * A cgroup is charged with what its processes touched first: shared memory and pages of files may
- * be another's, and pages of hugetlbfs are nobody's. An ancestor counts other cgroups as well.
- */
-static bool is_rss_in_use(const struct explain *explain)
-{
-    const double used = (double)explain->use.used;
-
-    return explain->limited && !explain->machine && (double)explain->resident.rss <= used &&
-           (double)explain->resident.anonymous >= OWN_LEAST * used;
-}
-
 static void rank_facts(struct explain *explain)
 {
     struct explain_amounts amounts = {.whole = explain_whole(explain)};
@@ -579,14 +520,6 @@ static void rank_facts(struct explain *explain)
     if (explain->limited && !explain->machine && explain->use.limit)
         amounts.full = (double)explain->use.used / (double)explain->use.limit;
     explain->order_count = explain_rank(&amounts, explain->order);
-}
-
-/* A growth that is no steady one is less than any notable waste. */
-static bool is_growth_minor(const struct explain *explain)
-{
-    const enum explain_headline first = explain->order_count ? explain->order[0] : HEADLINES;
-
-    return first != HEADLINE_LIMIT && first != HEADLINE_GROWTH;
 }
 
 static bool is_open_to_reads(const struct explain *explain)
@@ -623,39 +556,41 @@ static void judge_explained(struct explain *explain)
         .outside = share_of(explain, outside_amount(explain)),
     };
     judge_outside(explain);
-    explain->counts_rss = is_rss_in_use(explain);
+    /*
+     * A cgroup is charged with what its processes touched first: shared memory and pages of files
+     * may be another's, and pages of hugetlbfs are nobody's. An ancestor counts other cgroups as
+     * well.
+     */
+    const double used = (double)explain->use.used;
+    explain->counts_rss = explain->limited && !explain->machine &&
+                          (double)explain->resident.rss <= used &&
+                          (double)explain->resident.anonymous >= OWN_LEAST * used;
     rank_facts(explain);
-    explain->facts.minor = is_growth_minor(explain);
+    /* A growth that is no steady one is less than any notable waste. */
+    const enum explain_headline first = explain->order_count ? explain->order[0] : HEADLINES;
+    explain->facts.minor = first != HEADLINE_LIMIT && first != HEADLINE_GROWTH;
     explain->step = explain_decide(&explain->facts);
-}
-
-static void read_circumstances(struct explain *explain)
-{
-    const struct target *target = &explain->attachment->target;
-    bool certain;
-
-    if (process_stat(target->proc, target->pid, &explain->stat) != 0)
-        explain->stat = target->stat;
-    explain->space = target_space_limit(target);
-    explain->age_ns = process_age_ns(&target->stat);
-    group_events_read(target->proc, target_via(target), &explain->events);
-    permit_forecast(target, 0, &certain, &explain->refusal);
-    if (is_open_to_reads(explain))
-        explain->heaps =
-            heap_kinds_find(&explain->attachment->modules, target, &explain->attachment->memory);
 }
 
 fault_code explain_read(struct explain *explain, const struct fault *found, struct fault *fault)
 {
-    struct measuring look;
+    const struct target *target = &explain->attachment->target;
+    const pid_t via = target_via(target);
+    struct measuring look = {.explain = explain, .limits = {.machine_fd = -1}};
     fault_code rc;
+    bool certain;
 
     explain->no_heap = *found;
     if (explain->look_ns) {
         const struct leak_request request = {.duration_ns = explain->look_ns, .quiet = true};
         leak_init(&explain->watch.leak, &request);
     }
-    begin_look(&look, explain);
+    look.began = clock_now();
+    limits_open(&look.limits, target->proc, via);
+    explain->has_pressure = pressure_open(&look.pressure, target->proc, via) == 0 &&
+                            pressure_read(&look.pressure, &look.stalled);
+    explain->pressure_of_host = look.pressure.whole_host;
+    measure_all(&look);
     rc = explain->look_ns ? watch_longer(&look, fault) : wait_and_measure(&look, fault);
     if (rc == FAULT_NONE)
         read_parts(explain);
@@ -668,13 +603,21 @@ fault_code explain_read(struct explain *explain, const struct fault *found, stru
             explain->watch.leak.interrupted ? interrupt_again_flag() : interrupt_flag(), fault);
     if (rc != FAULT_NONE)
         return rc;
-    read_circumstances(explain);
+    if (process_stat(target->proc, target->pid, &explain->stat) != 0)
+        explain->stat = target->stat;
+    explain->space = target_space_limit(target);
+    explain->age_ns = process_age_ns(&target->stat);
+    group_events_read(target->proc, target_via(target), &explain->events);
+    permit_forecast(target, 0, &certain, &explain->refusal);
+    if (is_open_to_reads(explain))
+        explain->heaps =
+            heap_kinds_find(&explain->attachment->modules, target, &explain->attachment->memory);
     if (found->code == FAULT_NONE)
         read_jemalloc(explain);
     if (*interrupt_flag() && !explain->watch.leak.interrupted)
         return fault_set(fault, FAULT_INTERRUPTED, EINTR, "look at the memory", "%d",
-                         (int)explain->attachment->target.pid);
-    rc = target_check(&explain->attachment->target, fault);
+                         (int)target->pid);
+    rc = target_check(target, fault);
     if (rc == FAULT_NONE)
         judge_explained(explain);
     return rc;

@@ -8,7 +8,7 @@
 #include "host/limits.h"
 #include "host/resident.h"
 #include "jemalloc/facts.h"
-#include "profile/name_cache.h"
+#include "profile/locations.h"
 #include "profile/sites.h"
 #include "run/access.h"
 #include "run/account.h"

@@ -6,12 +6,6 @@
 static const double NOTABLE_SHARE = 0.2; /* of the whole */
 static const uint64_t NOTABLE_BYTES = 8 << 20;
 
-static bool is_urgent(const struct explain_amounts *amounts)
-{
-    return amounts->full >= EXPLAIN_FULL ||
-           (amounts->per_second > 0 && amounts->limited && amounts->limit_ns <= EXPLAIN_SOON_NS);
-}
-
 static bool is_waste(enum explain_headline fact)
 {
     return fact == HEADLINE_SLABS || fact == HEADLINE_PAGES || fact == HEADLINE_PINNED ||
@@ -67,7 +61,9 @@ static size_t growth_place(const struct explain_amounts *amounts,
 
 size_t explain_rank(const struct explain_amounts *amounts, enum explain_headline order[HEADLINES])
 {
-    const bool urgent = is_urgent(amounts);
+    const bool urgent =
+        amounts->full >= EXPLAIN_FULL ||
+        (amounts->per_second > 0 && amounts->limited && amounts->limit_ns <= EXPLAIN_SOON_NS);
     size_t count = rank_parts(amounts, order), place;
 
     if (!urgent && !(amounts->per_second > 0))

@@ -1,5 +1,7 @@
 #include "run/explain/rise.h"
 
+#include <math.h>
+
 #define SECOND_NS    1e9
 #define YEARS_TEN_NS (10 * 365.0 * 86400 * SECOND_NS)
 
@@ -13,36 +15,22 @@ void rise_add(struct rise_points *points, uint64_t time_ns, uint64_t bytes)
     points->bytes[points->count++] = bytes;
 }
 
-/* The ups and downs between neighbours. */
-struct rise_moves {
-    size_t ups, downs;
-    double up, down; /* bytes */
-};
-
-static struct rise_moves count_moves(const struct rise_points *points)
-{
-    struct rise_moves moves = {0};
-
-    for (size_t i = 1; i < points->count; i++) {
-        double move = (double)points->bytes[i] - (double)points->bytes[i - 1];
-        moves.ups += move > 0;
-        moves.downs += move < 0;
-        *(move > 0 ? &moves.up : &moves.down) += move > 0 ? move : -move;
-    }
-    return moves;
-}
-
 /* A growth is steady if a third of the intervals have a part of it, and little is given back. */
 static enum rise_state classify_rise(const struct rise_points *points, int64_t change)
 {
-    struct rise_moves moves = count_moves(points);
-    size_t intervals = points->count - 1;
+    double up = 0, down = 0; /* bytes between neighbours */
+    size_t ups = 0;
 
+    for (size_t i = 1; i < points->count; i++) {
+        double move = (double)points->bytes[i] - (double)points->bytes[i - 1];
+        ups += move > 0;
+        *(move > 0 ? &up : &down) += fabs(move);
+    }
     if (change <= -RISE_LEAST)
-        return moves.down > 4 * moves.up ? RISE_FALLING : RISE_NONE;
-    if (change < RISE_LEAST || moves.up <= 4 * moves.down)
+        return down > 4 * up ? RISE_FALLING : RISE_NONE;
+    if (change < RISE_LEAST || up <= 4 * down)
         return RISE_NONE;
-    return 3 * moves.ups >= intervals ? RISE_GROWING : RISE_STEP;
+    return 3 * ups >= points->count - 1 ? RISE_GROWING : RISE_STEP;
 }
 
 struct rise rise_judge(const struct rise_points *points)

@@ -75,23 +75,11 @@ double grow_net(const struct grow *grow)
     return grow_bytes(grow, sum->by_stack + sum->nobody - (double)sum->lost_late);
 }
 
-/*
- * The samples that the growth by stack should have. If it has more, some are of pages
- * that were given back and touched again by another stack, of which no sample was taken.
- */
-static double true_samples(const struct grow *grow, size_t samples, double pages)
-{
-    const struct grow_sites *sites = &grow->sites;
-    double each = sites->seen ? sites->weight / (double)sites->seen : 1;
-
-    return fmin((double)samples, pages / fmax(each, 1));
-}
-
 /* The error of a share p of n samples is sqrt(p (1 - p) / n); of all or none of them, about 1 / n.
  */
 double grow_error(const struct grow *grow, enum grow_kind kind, double bytes)
 {
-    double pages = 0, samples, whole, share;
+    double pages = 0, each = 1, samples, whole, share;
     size_t all = 0;
 
     for (enum grow_kind i = 0; i < GROW_KINDS; i++)
@@ -99,7 +87,13 @@ double grow_error(const struct grow *grow, enum grow_kind kind, double bytes)
             pages += grow->sum.parts[i].by_stack;
             all += grow->sum.parts[i].samples;
         }
-    samples = true_samples(grow, all, pages);
+    /*
+     * If it has more than its pages should have, some are of pages that were given back and touched
+     * again by another stack, of which no sample was taken.
+     */
+    if (grow->sites.seen)
+        each = fmax(each, grow->sites.weight / (double)grow->sites.seen);
+    samples = fmin((double)all, pages / each);
     whole = grow_bytes(grow, pages);
     share = whole > 0 ? fmin(fabs(bytes) / whole, 1) : 0;
     if (samples <= 0)
@@ -115,13 +109,6 @@ static uint64_t walking_time(void)
 
     clock_gettime(CLOCK_THREAD_CPUTIME_ID, &ts);
     return (uint64_t)ts.tv_sec * SECOND_NS + (uint64_t)ts.tv_nsec;
-}
-
-/* What a walk costs is up to the program: its call frame information may be made to take long. */
-static bool may_walk(const struct growing *growing)
-{
-    return growing->walks_ns <
-           (uint64_t)WALKS_FIRST_MS * 1000000 + (clock_now() - growing->began) / WALKS_PART;
 }
 
 static size_t walk_fault(struct grow *grow, const struct page_fault *fault,
@@ -149,7 +136,9 @@ static void take_fault(void *ctx, const struct page_fault *fault)
     const struct grow_sample sample = {
         .page = fault->addr, .time_ns = fault->time_ns, .weight = (double)fault->weight};
     remote_addr calls[WALK_DEPTH_MAX];
-    bool walks = may_walk(&grow->growing);
+    /* What a walk costs is up to the program: its call frame information may take long. */
+    bool walks = grow->growing.walks_ns < (uint64_t)WALKS_FIRST_MS * 1000000 +
+                                              (clock_now() - grow->growing.began) / WALKS_PART;
     size_t depth = walks ? walk_fault(grow, fault, calls) : 0;
 
     grow->unwalked += !walks;
@@ -158,21 +147,6 @@ static void take_fault(void *ctx, const struct page_fault *fault)
 }
 
 /* ---- looks ---- */
-
-/* Looks often at first, as it may be ended early, and as seldom as the cost demands. */
-static uint64_t look_after(const struct grow *grow, uint64_t now)
-{
-    uint64_t pause = (now - grow->growing.began) / 8, most = grow->request.duration_ns / LOOKS;
-    uint64_t cost = grow->pages.spent_ns / grow->pages.looks * COST;
-
-    if (pause > most)
-        pause = most;
-    if (pause < FIRST_LOOK_NS)
-        pause = FIRST_LOOK_NS;
-    if (grow->pages.looks >= GROW_LOOKS_MAX - 2) /* the last one is still to come */
-        return UINT64_MAX;
-    return now + (pause > cost ? pause : cost);
-}
 
 /*
  * Modules of its own, as the attachment replaces those that it has when it is renewed: of the
@@ -195,17 +169,6 @@ static fault_code make_walker(struct grow *grow, struct fault *fault)
                            : fault_set(fault, FAULT_INTERNAL, ENOMEM, "prepare", "the walks");
 }
 
-/* Calls may be lost because code has been mapped since: by dlopen(3), by a JIT compiler. */
-static fault_code renew_walker(struct grow *grow, struct fault *fault)
-{
-    struct growing *growing = &grow->growing;
-
-    if (!growing->faults || (growing->walker && grow->lost == growing->lost_before))
-        return FAULT_NONE;
-    growing->lost_before = grow->lost;
-    return make_walker(grow, fault);
-}
-
 static fault_code grow_look(struct grow *grow, struct fault *fault)
 {
     struct growing *growing = &grow->growing;
@@ -218,8 +181,22 @@ static fault_code grow_look(struct grow *grow, struct fault *fault)
     if (rc != FAULT_NONE)
         return rc;
     grow_sites_thin(&grow->sites, &grow->pages);
-    growing->look_at = look_after(grow, clock_now());
-    return renew_walker(grow, fault);
+    /* Looks often at first, as it may be ended early, and as seldom as the cost demands. */
+    uint64_t now = clock_now(), most = grow->request.duration_ns / LOOKS;
+    uint64_t pause = (now - growing->began) / 8;
+    uint64_t cost = grow->pages.spent_ns / grow->pages.looks * COST;
+    if (pause > most)
+        pause = most;
+    if (pause < FIRST_LOOK_NS)
+        pause = FIRST_LOOK_NS;
+    growing->look_at = now + (pause > cost ? pause : cost);
+    if (grow->pages.looks >= GROW_LOOKS_MAX - 2) /* the last one is still to come */
+        growing->look_at = UINT64_MAX;
+    /* Calls may be lost because code has been mapped since: by dlopen(3), by a JIT compiler. */
+    if (!growing->faults || (growing->walker && grow->lost == growing->lost_before))
+        return FAULT_NONE;
+    growing->lost_before = grow->lost;
+    return make_walker(grow, fault);
 }
 
 /* The memory of another program, which the process runs meanwhile, is not that of this one. */
@@ -258,19 +235,6 @@ static bool goes_without(fault_code rc, const struct fault *fault)
            !fault_is_out_of_memory(fault);
 }
 
-static fault_code check_begin(const struct grow *grow, struct fault *fault)
-{
-    const struct growing *growing = &grow->growing;
-    int pid = (int)growing->attachment->target.pid;
-
-    if (deadline_interrupted(&growing->limit))
-        return fault_set(fault, FAULT_INTERRUPTED, EINTR, "sample page faults", "%d", pid);
-    if (deadline_passed(&growing->limit))
-        return fault_set(fault, FAULT_TOO_LATE, ETIMEDOUT, "sample page faults",
-                         "nothing was sampled yet");
-    return FAULT_NONE;
-}
-
 /* Without its pagemap, samples would be of pages of which nothing is known. */
 static fault_code begin_pages(struct grow *grow, struct fault *fault)
 {
@@ -301,17 +265,6 @@ static fault_code open_faults(struct grow *grow, struct fault *fault)
     return FAULT_NONE;
 }
 
-static fault_code keep_first_mappings(struct grow *grow, struct fault *fault)
-{
-    struct growing *growing = &grow->growing;
-
-    grow->stacks_unsure =
-        !grow_pages_mark_stacks(&grow->pages, &growing->attachment->target, &growing->limit);
-    return grow_pages_keep_former(&grow->pages)
-               ? FAULT_NONE
-               : fault_set(fault, FAULT_INTERNAL, ENOMEM, "look", "the mappings");
-}
-
 /* The sampling comes first: a page that is touched after the first look is seen. */
 static fault_code begin_growing(struct grow *grow, struct fault *fault)
 {
@@ -322,7 +275,12 @@ static fault_code begin_growing(struct grow *grow, struct fault *fault)
     if (rc != FAULT_NONE)
         return rc;
     grow->pages.anchor = attachment->modules.vma_count ? attachment->modules.vmas[0].start : 0;
-    rc = check_begin(grow, fault);
+    if (deadline_interrupted(&growing->limit))
+        rc = fault_set(fault, FAULT_INTERRUPTED, EINTR, "sample page faults", "%d",
+                       (int)attachment->target.pid);
+    else if (deadline_passed(&growing->limit))
+        rc = fault_set(fault, FAULT_TOO_LATE, ETIMEDOUT, "sample page faults",
+                       "nothing was sampled yet");
     if (grow->request.quiet)
         grow->refused.code = FAULT_PERF_ABSENT;
     if (rc == FAULT_NONE && grow->refused.code == FAULT_NONE)
@@ -332,7 +290,13 @@ static fault_code begin_growing(struct grow *grow, struct fault *fault)
         rc = look_and_keep(grow, fault);
     read_grow_end(grow, &grow->before);
     grow->after = grow->before;
-    return rc == FAULT_NONE ? keep_first_mappings(grow, fault) : rc;
+    if (rc != FAULT_NONE)
+        return rc;
+    grow->stacks_unsure =
+        !grow_pages_mark_stacks(&grow->pages, &attachment->target, &growing->limit);
+    return grow_pages_keep_former(&grow->pages)
+               ? FAULT_NONE
+               : fault_set(fault, FAULT_INTERNAL, ENOMEM, "look", "the mappings");
 }
 
 fault_code grow_begin(struct grow *grow, struct attachment *attachment, struct fault *fault)
@@ -345,39 +309,14 @@ fault_code grow_begin(struct grow *grow, struct attachment *attachment, struct f
 
 /* ---- the time between ---- */
 
-/* Without samples: as long as page_faults_read would. A signal ends it. */
-static void pause_for(int ms)
-{
-    if (ms > 0)
-        nanosleep(&(struct timespec){.tv_nsec = (long)ms * 1000000}, NULL);
-}
-
-static int wait_ms(const struct growing *growing, uint64_t until, uint64_t now)
-{
-    uint64_t next = growing->look_at < until ? growing->look_at : until;
-    uint64_t ms = next > now ? (next - now) / 1000000 + 1 : 0;
-
-    return ms < TICK_MS ? (int)ms : TICK_MS;
-}
-
 static fault_code take_faults(struct grow *grow, int timeout_ms, struct fault *fault)
 {
     if (grow->growing.faults)
         return page_faults_read(grow->growing.faults, timeout_ms, take_fault, grow, fault);
-    pause_for(timeout_ms);
+    /* Without samples: as long as page_faults_read would. A signal ends it. */
+    if (timeout_ms > 0)
+        nanosleep(&(struct timespec){.tv_nsec = (long)timeout_ms * 1000000}, NULL);
     return FAULT_NONE;
-}
-
-/* Deep stacks need larger copies; a few do not decide for all. */
-static fault_code deepen(struct grow *grow, struct fault *fault)
-{
-    struct growing *growing = &grow->growing;
-    bool many = growing->shallow * SHALLOW_PART > growing->copies;
-
-    if (growing->copies < COPIES)
-        return FAULT_NONE;
-    growing->copies = growing->shallow = 0;
-    return many ? page_faults_deepen(growing->faults, fault) : FAULT_NONE;
 }
 
 /* Keeps what is known of a process that may end before the end of the time. */
@@ -385,12 +324,19 @@ fault_code grow_step(struct grow *grow, uint64_t until_ns, struct fault *fault)
 {
     struct growing *growing = &grow->growing;
     uint64_t now = clock_now();
+    uint64_t next = growing->look_at < until_ns ? growing->look_at : until_ns;
+    uint64_t ms = next > now ? (next - now) / 1000000 + 1 : 0;
     fault_code rc;
 
     growing->limit.at = now + growing->attachment->request.timeout_ns;
-    rc = take_faults(grow, wait_ms(growing, until_ns, now), fault);
-    if (rc == FAULT_NONE)
-        rc = deepen(grow, fault);
+    rc = take_faults(grow, ms < TICK_MS ? (int)ms : TICK_MS, fault);
+    if (rc == FAULT_NONE && growing->copies >= COPIES) {
+        /* Deep stacks need larger copies; a few do not decide for all. */
+        bool many = growing->shallow * SHALLOW_PART > growing->copies;
+        growing->copies = growing->shallow = 0;
+        if (many)
+            rc = page_faults_deepen(growing->faults, fault);
+    }
     if (rc == FAULT_NONE)
         rc = target_check(&growing->attachment->target, fault);
     if (rc == FAULT_NONE && clock_now() >= growing->look_at)
@@ -401,25 +347,6 @@ fault_code grow_step(struct grow *grow, uint64_t until_ns, struct fault *fault)
 }
 
 /* ---- the result ---- */
-
-/*
- * The samples of the last moment are in the buffers of the kernel. The Ctrl-C that has ended the
- * sampling is not one of this part.
- */
-static fault_code find_kinds(struct grow *grow, struct fault *fault)
-{
-    struct growing *growing = &grow->growing;
-    struct attachment *attachment = growing->attachment;
-
-    grow->heaps = heap_kinds_find(&attachment->modules, &attachment->target, &attachment->memory);
-    grow->stacks_unsure |=
-        !grow_pages_mark_stacks(&grow->pages, &attachment->target, &growing->limit);
-    grow_pages_recall_stacks(&grow->pages);
-    for (size_t i = 0; i < grow->sites.count; i++) /* those of threads that run now, too */
-        grow_pages_mark_stack(&grow->pages, grow->sites.list[i].sp);
-    return grow_kinds_find(&grow->owners, &grow->pages, attachment, grow->heaps, &growing->limit,
-                           fault);
-}
 
 static fault_code look_last(struct grow *grow, struct fault *fault)
 {
@@ -432,8 +359,21 @@ static fault_code look_last(struct grow *grow, struct fault *fault)
     rc = look_and_keep(grow, fault);
     if (rc == FAULT_NONE)
         rc = take_faults(grow, 0, fault);
-    if (rc == FAULT_NONE && grow->blind.code == FAULT_NONE)
-        rc = find_kinds(grow, fault);
+    if (rc == FAULT_NONE && grow->blind.code == FAULT_NONE) {
+        /*
+         * The samples of the last moment are in the buffers of the kernel. The Ctrl-C that has
+         * ended the sampling is not one of this part.
+         */
+        grow->heaps =
+            heap_kinds_find(&attachment->modules, &attachment->target, &attachment->memory);
+        grow->stacks_unsure |=
+            !grow_pages_mark_stacks(&grow->pages, &attachment->target, &growing->limit);
+        grow_pages_recall_stacks(&grow->pages);
+        for (size_t i = 0; i < grow->sites.count; i++) /* those of threads that run now, too */
+            grow_pages_mark_stack(&grow->pages, grow->sites.list[i].sp);
+        rc = grow_kinds_find(&grow->owners, &grow->pages, attachment, grow->heaps, &growing->limit,
+                             fault);
+    }
     return rc;
 }
 
@@ -463,7 +403,7 @@ static fault_code make_growth(struct grow *grow, struct fault *fault)
     return rc;
 }
 
-static fault_code finish_growing(struct grow *grow, struct fault *fault)
+fault_code grow_finish(struct grow *grow, struct fault *fault)
 {
     struct growing *growing = &grow->growing;
     fault_code rc = FAULT_NONE;
@@ -480,13 +420,7 @@ static fault_code finish_growing(struct grow *grow, struct fault *fault)
     }
     if (rc == FAULT_NONE && grow->blind.code == FAULT_NONE)
         rc = make_growth(grow, fault);
-    return attachment_explain(growing->attachment, rc, fault);
-}
-
-fault_code grow_finish(struct grow *grow, struct fault *fault)
-{
-    fault_code rc = finish_growing(grow, fault);
-
+    rc = attachment_explain(growing->attachment, rc, fault);
     end_sampling(grow);
     return rc;
 }

@@ -213,21 +213,6 @@ static bool add_piece_pools(struct pools *pools, const struct grow_pages *pages,
     return true;
 }
 
-static bool find_pool_parts(struct parts *parts, const struct grow_pages *pages,
-                            struct memory *memory, const struct deadline *deadline)
-{
-    struct pools pools = {.parts = parts, .memory = memory, .step = PYTHON_POOL};
-    bool all = true;
-
-    for (size_t i = 0; i < pages->count && all; i++) {
-        bool old = pools.step == PYTHON_POOL_OLD;
-        all = !deadline_passed(deadline) && add_piece_pools(&pools, pages, &pages->list[i]);
-        if (!old && pools.step == PYTHON_POOL_OLD) /* between those that were looked at are more */
-            all = all && add_piece_pools(&pools, pages, &pages->list[i]);
-    }
-    return all;
-}
-
 /* ---- all of them ---- */
 
 static int parts_in_order(const void *a, const void *b)
@@ -279,8 +264,18 @@ fault_code grow_kinds_find(struct grow_owners *owners, struct grow_pages *pages,
     good = split_by(pages, &parts, GROW_LIBC);
     find_heap_parts(&parts, pages, &attachment->memory);
     good = good && split_by(pages, &parts, GROW_PYMALLOC);
-    if (kinds & 1u << HEAP_PYTHON)
-        owners->pymalloc = !find_pool_parts(&parts, pages, &attachment->memory, deadline);
+    if (kinds & 1u << HEAP_PYTHON) {
+        struct pools pools = {.parts = &parts, .memory = &attachment->memory, .step = PYTHON_POOL};
+        bool all = true;
+        for (size_t i = 0; i < pages->count && all; i++) {
+            bool old = pools.step == PYTHON_POOL_OLD;
+            all = !deadline_passed(deadline) && add_piece_pools(&pools, pages, &pages->list[i]);
+            /* Between those that were looked at are more. */
+            if (!old && pools.step == PYTHON_POOL_OLD)
+                all = all && add_piece_pools(&pools, pages, &pages->list[i]);
+        }
+        owners->pymalloc = !all;
+    }
     good = good && split_by(pages, &parts, GROW_KINDS);
     free(parts.list);
     return good ? FAULT_NONE : fault_set(fault, FAULT_INTERNAL, ENOMEM, "share out", "the pages");

@@ -14,19 +14,12 @@
 
 /* ---- mappings ---- */
 
-/* Special mappings have no pages of their own (arch/x86/entry/vdso/vma.c). */
-static bool is_special(const struct map_entry *entry)
-{
-    const struct cursor path = cursor_of(entry->path, entry->path_len);
-
-    return cursor_begins(path, "[v");
-}
-
 static enum grow_kind kind_of_map(const struct map_entry *entry)
 {
     const struct cursor path = cursor_of(entry->path, entry->path_len);
 
-    if (is_special(entry))
+    /* Special mappings have no pages of their own (arch/x86/entry/vdso/vma.c). */
+    if (cursor_begins(path, "[v"))
         return GROW_FILES;
     if (cursor_begins(path, "/anon_hugepage") || cursor_begins(path, "/memfd:hugetlb"))
         return GROW_HUGE;
@@ -37,19 +30,6 @@ static enum grow_kind kind_of_map(const struct map_entry *entry)
     if (cursor_is(path, "[heap]"))
         return GROW_LIBC;
     return entry->inode ? GROW_DATA : GROW_MAPPED;
-}
-
-static bool add_range(struct grow_pages *pages, const struct map_entry *entry)
-{
-    if (entry->start >= entry->end ||
-        (pages->range_count && entry->start < pages->ranges[pages->range_count - 1].end))
-        return true;
-    if (!LIST_GROW(pages->ranges, pages->range_capacity, pages->range_count))
-        return false;
-    pages->ranges[pages->range_count++] =
-        (struct grow_range){entry->start, entry->end, kind_of_map(entry),
-                            !(entry->prot & (MAP_READ | MAP_WRITE | MAP_EXEC))};
-    return true;
 }
 
 static fault_code load_ranges(struct grow_pages *pages, const struct target *target,
@@ -66,9 +46,16 @@ static fault_code load_ranges(struct grow_pages *pages, const struct target *tar
         return rc;
     pages->range_count = 0;
     rest = cursor_of(text, len);
-    while ((found = parse_map_line(&rest, &entry)))
-        if (found > 0 && !add_range(pages, &entry))
+    while ((found = parse_map_line(&rest, &entry))) {
+        if (found < 0 || entry.start >= entry.end ||
+            (pages->range_count && entry.start < pages->ranges[pages->range_count - 1].end))
+            continue;
+        if (!LIST_GROW(pages->ranges, pages->range_capacity, pages->range_count))
             return fault_set(fault, FAULT_INTERNAL, ENOMEM, "read maps", "the mappings");
+        pages->ranges[pages->range_count++] =
+            (struct grow_range){entry.start, entry.end, kind_of_map(&entry),
+                                !(entry.prot & (MAP_READ | MAP_WRITE | MAP_EXEC))};
+    }
     free(pages->maps);
     pages->maps = steal_ptr(&text);
     pages->maps_len = len;
@@ -263,18 +250,6 @@ static struct grow_piece *piece_for(struct grow_pages *pages, remote_addr start)
     return &pages->list[pages->count++];
 }
 
-/* Pages that were not there at the look before. */
-static bool note_births(struct grow_piece *piece, size_t word, uint64_t fresh, unsigned look)
-{
-    if (!fresh)
-        return true;
-    if (!piece->born && !(piece->born = calloc(PAGEMAP_PIECE, 1)))
-        return false;
-    for (; fresh; fresh &= fresh - 1)
-        piece->born[word * 64 + (size_t)__builtin_ctzll(fresh)] = (unsigned char)look;
-    return true;
-}
-
 /*
  * now has the pages of the look before until the first part of this look comes: two
  * mappings can share a piece.
@@ -301,8 +276,12 @@ static bool see_piece(void *ctx, const struct pagemap_piece *seen)
         piece->now[i] = again ? before | there : there;
         if (pages->looks == 0)
             piece->first[i] |= there;
-        else if (!note_births(piece, i, there & ~before & ~piece->first[i], pages->looks))
+        /* Pages that were not there at the look before are born. */
+        uint64_t fresh = there & ~before & ~piece->first[i];
+        if (fresh && !piece->born && !(piece->born = calloc(PAGEMAP_PIECE, 1)))
             return false;
+        for (; fresh; fresh &= fresh - 1)
+            piece->born[i * 64 + (size_t)__builtin_ctzll(fresh)] = (unsigned char)pages->looks;
     }
     return true;
 }
@@ -314,38 +293,11 @@ static int pieces_in_order(const void *a, const void *b)
     return x->start < y->start ? -1 : x->start > y->start;
 }
 
-/* Pages of the process alone. Few words are of two kinds. */
-static uint64_t lost_of_word(const struct grow_pages *pages, const struct grow_piece *piece,
-                             size_t word)
-{
-    const uint64_t lost = piece->first[word] & ~piece->now[word];
-    const remote_addr start = piece->start + word * 64 * pages->map.page;
-
-    if (!lost || !grow_kind_is_private(grow_pages_kind(
-                     pages, start + (uint64_t)__builtin_ctzll(lost) * pages->map.page)))
-        return 0;
-    return (uint64_t)__builtin_popcountll(lost);
-}
-
 static void sort_pieces(struct grow_pages *pages)
 {
     if (pages->count > pages->sorted && pages->sorted)
         qsort(pages->list, pages->count, sizeof *pages->list, pieces_in_order);
     pages->sorted = pages->count;
-}
-
-/* Pieces that the look has not come to have no pages any more. */
-static void settle_pieces(struct grow_pages *pages)
-{
-    sort_pieces(pages);
-    pages->lost[pages->looks] = 0;
-    for (size_t i = 0; i < pages->count; i++) {
-        struct grow_piece *piece = &pages->list[i];
-        if (piece->look != pages->looks)
-            memset(piece->now, 0, sizeof piece->now);
-        for (size_t word = 0; word < PAGEMAP_WORDS; word++)
-            pages->lost[pages->looks] += lost_of_word(pages, piece, word);
-    }
 }
 
 static int visit_ranges(struct grow_pages *pages)
@@ -416,18 +368,6 @@ static fault_code check_memory(const struct grow_pages *pages, const struct targ
     return FAULT_NONE;
 }
 
-/* What a look has seen that did not come to its end is seen again by the next. */
-static fault_code forget_look(struct grow_pages *pages, struct fault *fault)
-{
-    for (size_t i = 0; i < pages->count; i++)
-        if (pages->list[i].look == pages->looks)
-            pages->list[i].look = GROW_LOOKS_MAX;
-    sort_pieces(pages);
-    if (deadline_interrupted(pages->deadline))
-        return fault_set(fault, FAULT_INTERRUPTED, EINTR, "read", "pagemap");
-    return fault_set(fault, FAULT_TOO_LATE, ETIMEDOUT, "read", "pagemap");
-}
-
 static fault_code visit_pages(struct grow_pages *pages, const struct target *target,
                               const struct memory *memory, struct fault *fault)
 {
@@ -437,8 +377,16 @@ static fault_code visit_pages(struct grow_pages *pages, const struct target *tar
     pages->huge_now = pages->swap_now = 0;
     pages->cut = false;
     err = visit_ranges(pages);
-    if (pages->cut)
-        return forget_look(pages, fault);
+    if (pages->cut) {
+        /* What a look has seen that did not come to its end is seen again by the next. */
+        for (size_t i = 0; i < pages->count; i++)
+            if (pages->list[i].look == pages->looks)
+                pages->list[i].look = GROW_LOOKS_MAX;
+        sort_pieces(pages);
+        if (deadline_interrupted(pages->deadline))
+            return fault_set(fault, FAULT_INTERRUPTED, EINTR, "read", "pagemap");
+        return fault_set(fault, FAULT_TOO_LATE, ETIMEDOUT, "read", "pagemap");
+    }
     if (err)
         return fault_set(fault, err == -ESRCH ? FAULT_GONE : FAULT_INTERNAL, -err, "read",
                          "pagemap");
@@ -451,20 +399,6 @@ static uint64_t cpu_time(void)
 
     clock_gettime(CLOCK_THREAD_CPUTIME_ID, &ts);
     return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
-}
-
-/* Counts the look that began then. */
-static void count_look(struct grow_pages *pages, uint64_t began)
-{
-    uint64_t took = clock_now() - began;
-
-    if (pages->looks == 0) {
-        pages->huge_first = pages->huge_now;
-        pages->swap_first = pages->swap_now;
-    }
-    pages->began_ns[pages->looks++] = began;
-    if (took > pages->longest_ns)
-        pages->longest_ns = took;
 }
 
 fault_code grow_pages_look(struct grow_pages *pages, const struct target *target,
@@ -481,8 +415,32 @@ fault_code grow_pages_look(struct grow_pages *pages, const struct target *target
         rc = visit_pages(pages, target, memory, fault);
     if (rc != FAULT_NONE)
         return rc;
-    settle_pieces(pages);
-    count_look(pages, began);
+    /* Pieces that the look has not come to have no pages any more. */
+    sort_pieces(pages);
+    pages->lost[pages->looks] = 0;
+    for (size_t i = 0; i < pages->count; i++) {
+        struct grow_piece *piece = &pages->list[i];
+        if (piece->look != pages->looks)
+            memset(piece->now, 0, sizeof piece->now);
+        for (size_t word = 0; word < PAGEMAP_WORDS; word++) {
+            const uint64_t lost = piece->first[word] & ~piece->now[word];
+            if (!lost)
+                continue;
+            /* Pages of the process alone. Few words are of two kinds. */
+            const uint64_t page = word * 64 + (uint64_t)__builtin_ctzll(lost);
+            if (grow_kind_is_private(grow_pages_kind(pages, piece->start + page * pages->map.page)))
+                pages->lost[pages->looks] += (uint64_t)__builtin_popcountll(lost);
+        }
+    }
+    /* Counts the look that began then. */
+    uint64_t took = clock_now() - began;
+    if (pages->looks == 0) {
+        pages->huge_first = pages->huge_now;
+        pages->swap_first = pages->swap_now;
+    }
+    pages->began_ns[pages->looks++] = began;
+    if (took > pages->longest_ns)
+        pages->longest_ns = took;
     pages->spent_ns += cpu_time() - cpu;
     return FAULT_NONE;
 }

@@ -54,29 +54,6 @@ static void write_site_pages(const struct writing *writing, size_t first, size_t
             pages * writing->page, all, all * writing->page);
 }
 
-static void write_thread_name(const struct writing *writing, const struct target *target, pid_t tid)
-{
-    struct proc_stat stat;
-
-    if (thread_stat(target->proc, target->pid, tid, &stat) == 0 && !strchr(stat.comm, '\n'))
-        fprintf(writing->out, " %s", stat.comm);
-}
-
-static void write_site_threads(const struct writing *writing, const struct target *target)
-{
-    size_t count = writing->sites->count;
-
-    qsort(writing->order, count, sizeof *writing->order, by_tid);
-    for (size_t i = 0, n; i < count; i += n) {
-        for (n = 1; i + n < count && writing->order[i + n]->tid == writing->order[i]->tid;)
-            n++;
-        fprintf(writing->out, "  t%d: ", (int)writing->order[i]->tid);
-        write_site_pages(writing, i, n);
-        write_thread_name(writing, target, writing->order[i]->tid);
-        fputc('\n', writing->out);
-    }
-}
-
 /*
  * Readers look up the address before, as that of the call; the innermost one is the
  * address of the instruction itself.
@@ -144,7 +121,19 @@ static bool write_growth_profile(const void *ctx, FILE *out)
     fputs("heap_v2/1\n  t*: ", out);
     write_site_pages(&writing, 0, sites->count);
     fputc('\n', out);
-    write_site_threads(&writing, text->target);
+    qsort(order, sites->count, sizeof *order, by_tid);
+    for (size_t i = 0, n; i < sites->count; i += n) {
+        const pid_t tid = order[i]->tid;
+        struct proc_stat stat;
+        for (n = 1; i + n < sites->count && order[i + n]->tid == tid;)
+            n++;
+        fprintf(out, "  t%d: ", (int)tid);
+        write_site_pages(&writing, i, n);
+        if (thread_stat(text->target->proc, text->target->pid, tid, &stat) == 0 &&
+            !strchr(stat.comm, '\n'))
+            fprintf(out, " %s", stat.comm);
+        fputc('\n', out);
+    }
     write_all_sites(&writing);
     fputs("\nMAPPED_LIBRARIES:\n", out);
     fwrite(pages->maps, 1, pages->maps_len, out);

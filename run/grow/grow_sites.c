@@ -143,25 +143,6 @@ static bool is_newer(const struct grow_pages *pages, const struct grow_sample *s
     return !pages->looks || sample->time_ns >= pages->began_ns[pages->looks - 1];
 }
 
-/*
- * Of a page that is not there any more, or was touched again. In the mapping of a file it was
- * one of the file, and of a mapping that was new at the sample this is known only now.
- */
-static void drop_sample(struct grow_sites *sites, const struct grow_pages *pages,
-                        const struct grow_sample *sample, bool older)
-{
-    const struct grow_range *range = grow_pages_range(pages, sample->page);
-    struct grow_site *site = &sites->list[sample->site];
-
-    if (older || !range || (range->kind != GROW_DATA && range->kind != GROW_FILES))
-        return;
-    add_file_fault(sites, site, sample->weight);
-    if (range->kind == GROW_FILES && site->faults >= sample->weight) {
-        site->faults -= sample->weight;
-        sites->other += sample->weight;
-    }
-}
-
 static void thin_samples(struct grow_sites *sites, const struct grow_pages *pages, bool last)
 {
     remote_addr before = 1; /* no page */
@@ -173,10 +154,24 @@ static void thin_samples(struct grow_sites *sites, const struct grow_pages *page
         const struct grow_sample *sample = &sites->samples[i];
         bool older = sample->page == before;
         before = sample->page;
-        if (!older && ((!last && is_newer(pages, sample)) || is_still_there(pages, sample)))
+        if (!older && ((!last && is_newer(pages, sample)) || is_still_there(pages, sample))) {
             sites->samples[kept++] = *sample;
-        else
-            drop_sample(sites, pages, sample, older);
+            continue;
+        }
+        /*
+         * Of a page that is not there any more, or was touched again. In the mapping of a file
+         * it was one of the file, and of a mapping that was new at the sample this is known
+         * only now.
+         */
+        const struct grow_range *range = grow_pages_range(pages, sample->page);
+        struct grow_site *site = &sites->list[sample->site];
+        if (older || !range || (range->kind != GROW_DATA && range->kind != GROW_FILES))
+            continue;
+        add_file_fault(sites, site, sample->weight);
+        if (range->kind == GROW_FILES && site->faults >= sample->weight) {
+            site->faults -= sample->weight;
+            sites->other += sample->weight;
+        }
     }
     sites->sample_count = kept;
 }
@@ -281,20 +276,6 @@ static size_t share_group(struct sharing *sharing, size_t from, size_t end)
     return next;
 }
 
-/* The owners from sharing->count to end are those of the piece; keeps them one after another. */
-static void share_piece(struct sharing *sharing, size_t end)
-{
-    size_t from = sharing->count;
-
-    if (end > from)
-        qsort(sharing->owners + from, end - from, sizeof *sharing->owners, owners_in_order);
-    while (from < end)
-        from = share_group(sharing, from, end);
-    for (enum grow_kind kind = 0; kind < GROW_KINDS; kind++)
-        for (enum group group = STAYED; group < GROUPS; group++)
-            sharing->rest[sharing->where[kind]][group] += (double)sharing->gained[kind][group];
-}
-
 /* Counts pages of a piece that are all of one kind; mask: those of the word. */
 static void count_kind(struct sharing *sharing, const struct grow_piece *piece, size_t word,
                        uint64_t mask, enum grow_kind kind)
@@ -362,7 +343,19 @@ static void share_pieces(struct sharing *sharing)
         memset(sharing->gained, 0, sizeof sharing->gained);
         for (size_t word = 0; word < PAGEMAP_WORDS; word++)
             count_pages(sharing, piece, word);
-        share_piece(sharing, take_owners(sharing, piece, &at));
+        /*
+         * The owners from sharing->count to end are those of the piece; keeps them one after
+         * another.
+         */
+        size_t end = take_owners(sharing, piece, &at);
+        size_t from = sharing->count;
+        if (end > from)
+            qsort(sharing->owners + from, end - from, sizeof *sharing->owners, owners_in_order);
+        while (from < end)
+            from = share_group(sharing, from, end);
+        for (enum grow_kind kind = 0; kind < GROW_KINDS; kind++)
+            for (enum group group = STAYED; group < GROUPS; group++)
+                sharing->rest[sharing->where[kind]][group] += (double)sharing->gained[kind][group];
     }
 }
 
@@ -391,20 +384,6 @@ static size_t bucket_count(const struct sharing *sharing)
     return GROUPS * (sharing->pages->range_count + 1) + GROW_KINDS;
 }
 
-/* Moves the rest of each range to its bucket, if that has owners. */
-static void collect_rest(struct sharing *sharing, enum nearness nearness, const double *weights,
-                         double (*shared)[GROUPS])
-{
-    for (size_t range = 0; range <= sharing->pages->range_count; range++)
-        for (enum group group = STAYED; group < GROUPS; group++) {
-            size_t bucket = bucket_of(sharing, nearness, range, group);
-            if (weights[bucket] <= 0)
-                continue;
-            shared[bucket][group] += sharing->rest[range][group];
-            sharing->rest[range][group] = 0;
-        }
-}
-
 /* Shares the rest out among owners that are near enough. */
 static void spread(struct sharing *sharing, enum nearness nearness, double *weights,
                    double (*shared)[GROUPS])
@@ -415,7 +394,15 @@ static void spread(struct sharing *sharing, enum nearness nearness, double *weig
         const struct owner *owner = &sharing->owners[i];
         weights[bucket_of(sharing, nearness, owner->range, owner->group)] += owner->sample->weight;
     }
-    collect_rest(sharing, nearness, weights, shared);
+    /* Moves the rest of each range to its bucket, if that has owners. */
+    for (size_t range = 0; range <= sharing->pages->range_count; range++)
+        for (enum group group = STAYED; group < GROUPS; group++) {
+            size_t bucket = bucket_of(sharing, nearness, range, group);
+            if (weights[bucket] <= 0)
+                continue;
+            shared[bucket][group] += sharing->rest[range][group];
+            sharing->rest[range][group] = 0;
+        }
     for (size_t i = 0; i < sharing->count; i++) {
         const struct owner *owner = &sharing->owners[i];
         size_t bucket = bucket_of(sharing, nearness, owner->range, owner->group);
@@ -461,22 +448,50 @@ double grow_site_growth(const struct grow_site *site)
     return growth;
 }
 
-static void sum_site(const struct grow_site *site, struct grow_sum *sum)
+bool grow_sites_share(struct grow_sites *sites, const struct grow_pages *pages, uint64_t counted,
+                      struct grow_sum *sum)
 {
-    for (enum grow_kind kind = 0; kind < GROW_KINDS; kind++) {
-        struct grow_part *part = &sum->parts[kind];
-        double growth = grow_site_part(site, kind);
-        part->by_stack += growth;
-        part->in_flight += site->stayed[kind] + site->young[kind] - growth;
-    }
-    if (site->faults > site->live)
-        sum->again += site->faults - site->live;
-}
+    struct sharing sharing = {.sites = sites, .pages = pages, .sum = sum};
+    uint64_t end, soon, early = 0;
+    double scale;
 
-static void sum_sites(const struct grow_sites *sites, struct grow_sum *sum)
-{
-    for (size_t i = 0; i < sites->count; i++)
-        sum_site(&sites->list[i], sum);
+    memset(sum, 0, sizeof *sum);
+    if (!pages->looks || sites->no_memory)
+        return !sites->no_memory;
+    thin_samples(sites, pages, true);
+    /* Lost samples make the weights of the others too small. */
+    scale = counted && sites->weight > 0 ? (double)counted / sites->weight : 1;
+    for (size_t i = 0; i < sites->count; i++) {
+        sites->list[i].faults *= scale;
+        sites->list[i].file_faults *= scale;
+    }
+    for (size_t i = 0; i < sites->sample_count; i++)
+        sites->samples[i].weight *= scale;
+    sites->other *= scale;
+    /* Young is what came in the last fifth of the time. */
+    end = pages->began_ns[pages->looks - 1];
+    sum->young_ns = (end - pages->began_ns[0]) / 5;
+    sharing.cut_ns = end - sum->young_ns;
+    AUTO_FREE struct owner *owners = calloc(sites->sample_count + 1, sizeof *owners);
+    AUTO_FREE double(*rest)[GROUPS] = calloc(pages->range_count + 1, sizeof *rest);
+    if (!owners || !rest)
+        return false;
+    sharing.owners = owners;
+    sharing.rest = rest;
+    share_pieces(&sharing);
+    if (!spread_rest(&sharing))
+        return false;
+    for (size_t i = 0; i < sites->count; i++) {
+        const struct grow_site *site = &sites->list[i];
+        for (enum grow_kind kind = 0; kind < GROW_KINDS; kind++) {
+            struct grow_part *part = &sum->parts[kind];
+            double growth = grow_site_part(site, kind);
+            part->by_stack += growth;
+            part->in_flight += site->stayed[kind] + site->young[kind] - growth;
+        }
+        if (site->faults > site->live)
+            sum->again += site->faults - site->live;
+    }
     for (enum grow_kind kind = 0; grow_kind_is_private(kind); kind++) {
         const struct grow_part *part = &sum->parts[kind];
         sum->gained += part->gained;
@@ -486,71 +501,12 @@ static void sum_sites(const struct grow_sites *sites, struct grow_sum *sum)
         sum->nobody += part->nobody;
         sum->samples += part->samples;
     }
-}
-
-/* The last fifth of the time. */
-static void set_cut(struct sharing *sharing)
-{
-    const struct grow_pages *pages = sharing->pages;
-    uint64_t end = pages->began_ns[pages->looks - 1];
-
-    sharing->sum->young_ns = (end - pages->began_ns[0]) / 5;
-    sharing->cut_ns = end - sharing->sum->young_ns;
-}
-
-/* Pages that were in flight at the first look are gone at one of the next ones. */
-static void count_late(const struct grow_pages *pages, struct grow_sum *sum)
-{
-    uint64_t soon = pages->began_ns[0] + sum->young_ns, early = 0;
-
+    /* Pages that were in flight at the first look are gone at one of the next ones. */
+    soon = pages->began_ns[0] + sum->young_ns;
     for (unsigned look = 0; look < pages->looks && pages->began_ns[look] <= soon; look++)
         if (pages->lost[look] > early)
             early = pages->lost[look];
     sum->lost_late = sum->lost > early ? sum->lost - early : 0;
-}
-
-static bool share_all(struct sharing *sharing)
-{
-    AUTO_FREE struct owner *owners = calloc(sharing->sites->sample_count + 1, sizeof *owners);
-    AUTO_FREE double(*rest)[GROUPS] = calloc(sharing->pages->range_count + 1, sizeof *rest);
-
-    if (!owners || !rest)
-        return false;
-    sharing->owners = owners;
-    sharing->rest = rest;
-    share_pieces(sharing);
-    return spread_rest(sharing);
-}
-
-/* Lost samples make the weights of the others too small. */
-static void scale_sites(struct grow_sites *sites, uint64_t counted)
-{
-    double scale = counted && sites->weight > 0 ? (double)counted / sites->weight : 1;
-
-    for (size_t i = 0; i < sites->count; i++) {
-        sites->list[i].faults *= scale;
-        sites->list[i].file_faults *= scale;
-    }
-    for (size_t i = 0; i < sites->sample_count; i++)
-        sites->samples[i].weight *= scale;
-    sites->other *= scale;
-}
-
-bool grow_sites_share(struct grow_sites *sites, const struct grow_pages *pages, uint64_t counted,
-                      struct grow_sum *sum)
-{
-    struct sharing sharing = {.sites = sites, .pages = pages, .sum = sum};
-
-    memset(sum, 0, sizeof *sum);
-    if (!pages->looks || sites->no_memory)
-        return !sites->no_memory;
-    thin_samples(sites, pages, true);
-    scale_sites(sites, counted);
-    set_cut(&sharing);
-    if (!share_all(&sharing))
-        return false;
-    sum_sites(sites, sum);
-    count_late(pages, sum);
     return true;
 }
 

@@ -292,20 +292,16 @@ fault_code leak_watch(struct leak *leak, struct attachment *attachment, struct f
 
 /* ---- the result ---- */
 
-/* What is freed while it settles has ended with the sampling. */
-static uint64_t end_of_series(const struct leak *leak)
-{
-    const uint64_t taken = leak->after.at_ns, ended = leak->sampling.ended;
-
-    return ended && ended < taken ? ended : taken;
-}
-
 fault_code leak_write(struct leak *leak, struct attachment *attachment,
                       struct presentation *presentation, struct output *output, struct fault *fault)
 {
     struct capture *after = &leak->after.capture, *before = &leak->before.capture;
+    /* What is freed while it settles has ended with the sampling. */
+    const uint64_t taken = leak->after.at_ns, ended = leak->sampling.ended;
     struct present_source sources[2 + BETWEEN_MAX] = {
-        {.text = &after->text, .time_ns = after->time_ns, .moment_ns = end_of_series(leak)},
+        {.text = &after->text,
+         .time_ns = after->time_ns,
+         .moment_ns = ended && ended < taken ? ended : taken},
         {.text = &before->text, .time_ns = before->time_ns, .moment_ns = leak->before.at_ns}};
     struct heap_profile stacks = {0};
     fault_code rc = FAULT_NONE;

@@ -127,39 +127,6 @@ static bool keep_counts(struct looks *looks, struct look *look)
     return true;
 }
 
-/* Keeps every second look: their distances stay even. */
-static void thin_looks(struct looks *looks)
-{
-    size_t kept = 0;
-
-    for (size_t i = 0; i < looks->count; i++) {
-        if (i % 2 == 0)
-            looks->list[kept++] = looks->list[i];
-        else
-            free_look(&looks->list[i]);
-    }
-    looks->count = kept;
-    looks->step_ns *= 2;
-}
-
-/* Looks that would take more than their part of the time come less often. */
-static void plan_look(struct looks *looks, uint64_t took_ns)
-{
-    const uint64_t pause = took_ns * COST > looks->step_ns ? took_ns * COST : looks->step_ns;
-
-    looks->next_ns = clock_now() + pause;
-    if (looks->next_ns + pause / 2 > looks->until_ns)
-        looks->next_ns = UINT64_MAX;
-}
-
-/* A process that is being swapped out does not shrink. */
-static uint64_t size_in_memory(const struct target *target)
-{
-    struct proc_usage usage;
-
-    return target_status_usage(target, &usage) ? usage.rss + usage.swap : 0;
-}
-
 /* After one that is late, looks see the RSS alone. */
 static fault_code take_in_time(struct looks *looks, struct attachment *attachment)
 {
@@ -178,7 +145,11 @@ static fault_code take_in_time(struct looks *looks, struct attachment *attachmen
 static void add_look(struct looks *looks, struct attachment *attachment, uint64_t began,
                      fault_code rc)
 {
-    struct look look = {.at_ns = began, .rss = size_in_memory(&attachment->target)};
+    /* A process that is being swapped out does not shrink. */
+    struct proc_usage usage;
+    struct look look = {
+        .at_ns = began,
+        .rss = (target_status_usage(&attachment->target, &usage) ? usage.rss + usage.swap : 0)};
 
     if (rc == FAULT_NONE && looks->live)
         rc = take_in_time(looks, attachment);
@@ -187,9 +158,24 @@ static void add_look(struct looks *looks, struct attachment *attachment, uint64_
         rc = FAULT_INTERNAL;
     if (rc == FAULT_NONE)
         looks->list[looks->count++] = look;
-    plan_look(looks, clock_now() - began);
-    if (looks->count == LOOKS_MAX)
-        thin_looks(looks);
+    /* Looks that would take more than their part of the time come less often. */
+    uint64_t took_ns = clock_now() - began;
+    const uint64_t pause = took_ns * COST > looks->step_ns ? took_ns * COST : looks->step_ns;
+    looks->next_ns = clock_now() + pause;
+    if (looks->next_ns + pause / 2 > looks->until_ns)
+        looks->next_ns = UINT64_MAX;
+    if (looks->count == LOOKS_MAX) {
+        /* Keeps every second look: their distances stay even. */
+        size_t kept = 0;
+        for (size_t i = 0; i < looks->count; i++) {
+            if (i % 2 == 0)
+                looks->list[kept++] = looks->list[i];
+            else
+                free_look(&looks->list[i]);
+        }
+        looks->count = kept;
+        looks->step_ns *= 2;
+    }
     if (looks->failed >= GIVE_UP)
         looks->next_ns = UINT64_MAX;
 }
@@ -263,21 +249,6 @@ double looks_total(const struct looks *looks)
     return total;
 }
 
-/* The numbers of the looks at its times; looks that were dropped meanwhile are none of them. */
-static bool place_object(const struct looks *looks, const struct look_object *seen,
-                         struct verdict_object *object)
-{
-    size_t first = 0, end = looks->count;
-
-    while (first < looks->count && looks->list[first].at_ns < seen->first_ns)
-        first++;
-    while (end > first && looks->list[end - 1].at_ns > seen->last_ns)
-        end--;
-    object->first = (uint32_t)first;
-    object->last = (uint32_t)end - 1;
-    return end > first;
-}
-
 static size_t place_objects(const struct looks *looks, struct verdict_object *objects)
 {
     size_t count = 0;
@@ -286,15 +257,20 @@ static size_t place_objects(const struct looks *looks, struct verdict_object *ob
         const struct look_object *seen = &looks->seen[i];
         objects[count] = (struct verdict_object){
             .start = seen->start, .birth = seen->birth, .class = seen->class, .stack = seen->stack};
-        count += place_object(looks, seen, &objects[count]);
+        /*
+         * The numbers of the looks at its times; looks that were dropped meanwhile are none of
+         * them.
+         */
+        size_t first = 0, end = looks->count;
+        while (first < looks->count && looks->list[first].at_ns < seen->first_ns)
+            first++;
+        while (end > first && looks->list[end - 1].at_ns > seen->last_ns)
+            end--;
+        objects[count].first = (uint32_t)first;
+        objects[count].last = (uint32_t)end - 1;
+        count += end > first;
     }
     return count;
-}
-
-static void take_sizes(const struct classes *classes, uint64_t sizes[CLASSES_MAX])
-{
-    for (unsigned i = 0; i < classes->count; i++)
-        sizes[i] = classes->list[i].size;
 }
 
 /* True if what is alive at the first look has the samples of a process that always samples. */
@@ -335,7 +311,8 @@ bool looks_judge(const struct looks *looks, uint64_t period, size_t count, bool 
     memset(verdict, 0, sizeof *verdict);
     if (!objects)
         return false;
-    take_sizes(looks->classes, sizes);
+    for (unsigned i = 0; i < looks->classes->count; i++)
+        sizes[i] = looks->classes->list[i].size;
     for (size_t i = 0; i < looks->count; i++)
         list[i] = (struct verdict_look){
             .seconds = (double)(looks->list[i].at_ns - looks->list[0].at_ns) / 1e9,

@@ -59,19 +59,6 @@ static void name_stack(struct part *part, uint32_t sample, const struct verdict_
     part->stacks[at] = fresh;
 }
 
-static struct part part_of_class(const struct leak *leak, const struct verdict *verdict,
-                                 unsigned class)
-{
-    const struct verdict_class *grown = &verdict->classes[class];
-
-    return (struct part){.kind = PART_OBJECTS,
-                         .state = PART_ONE_OF,
-                         .size = leak->looks.classes->list[class].size,
-                         .bytes = grown->growth,
-                         .error = grown->error,
-                         .class = grown};
-}
-
 /* The stacks of one class, or of all: TABLE_NONE. */
 static void name_stacks(struct part *part, const struct verdict *verdict, uint32_t class,
                         const struct samples *samples)
@@ -146,7 +133,12 @@ static void add_certain(struct parts *parts, const struct leak *leak, const stru
         if (!(once ? i == verdict->leading : class->grows) ||
             (mixed && (class->explained || verdict->kind == VERDICT_ONE_OF)))
             continue;
-        part = part_of_class(leak, verdict, i);
+        part = (struct part){.kind = PART_OBJECTS,
+                             .state = PART_ONE_OF,
+                             .size = leak->looks.classes->list[i].size,
+                             .bytes = class->growth,
+                             .error = class->error,
+                             .class = class};
         part.unseen = leak->silent || class->unseen;
         if (!class->unsampled)
             name_stacks(&part, verdict, i, samples);
@@ -217,15 +209,6 @@ void parts_of_objects(struct parts *parts, const struct leak *leak, const struct
         add_certain(parts, leak, verdict, samples);
 }
 
-/* What is in flight is not likely to stay. */
-static double memory_growth(const struct grow *grow, enum grow_kind kind)
-{
-    const struct grow_part *part = &grow->sum.parts[kind];
-
-    return grow_bytes(grow, (double)part->gained - (double)part->lost -
-                                (grow_kind_is_private(kind) ? part->in_flight : 0));
-}
-
 /*
  * Memory of unknown use is an allocator's, unless the process is known to have another one. A
  * collector's memory grows from one collection to the next.
@@ -261,24 +244,23 @@ double parts_notable(const struct leak *leak, const struct verdict *verdict, enu
     return is_of_allocator(grow, verdict, kind) ? fmax(NOTABLE, HEAP_PART * rss) : NOTABLE;
 }
 
-static enum part_state memory_state(const struct verdict_total *total, const struct part *part)
-{
-    if (total->kind == VERDICT_GROWS)
-        return part->handed_on ? PART_ONE_OF : PART_GROWS;
-    return total->kind == VERDICT_ONCE ? PART_ONCE : PART_UNSTEADY;
-}
-
 void parts_of_memory(struct parts *parts, const struct leak *leak, const struct verdict *verdict)
 {
     const struct grow *grow = &leak->grow;
     const struct verdict_total total = looks_judge_rss(&leak->looks);
 
     for (enum grow_kind kind = 0; kind < GROW_KINDS; kind++) {
-        struct part part = {.kind = PART_MEMORY,
-                            .memory = kind,
-                            .bytes = memory_growth(grow, kind),
-                            .handed_on = is_of_allocator(grow, verdict, kind)};
-        part.state = memory_state(&total, &part);
+        const struct grow_part *sum = &grow->sum.parts[kind];
+        /* What is in flight is not likely to stay. */
+        const double in_flight = grow_kind_is_private(kind) ? sum->in_flight : 0;
+        struct part part = {
+            .kind = PART_MEMORY,
+            .state = total.kind == VERDICT_ONCE ? PART_ONCE : PART_UNSTEADY,
+            .memory = kind,
+            .bytes = grow_bytes(grow, (double)sum->gained - (double)sum->lost - in_flight),
+            .handed_on = is_of_allocator(grow, verdict, kind)};
+        if (total.kind == VERDICT_GROWS)
+            part.state = part.handed_on ? PART_ONE_OF : PART_GROWS;
         if (kind == GROW_SHARED && part.bytes > 0) /* not what others have had before */
             part.bytes -= grow_bytes(grow, (double)grow_pages_only_touched(&grow->pages));
         if (part.bytes < parts_notable(leak, verdict, kind))

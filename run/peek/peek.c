@@ -1,11 +1,57 @@
 #include "run/peek/peek.h"
+#include "attach/target.h"
+#include "host/pagemap.h"
 #include "run/faults.h"
 #include "run/peek/peek_draw.h"
 #include "run/peek/peek_rows.h"
-#include "run/peek/presence.h"
 
 #include <errno.h>
 #include <string.h>
+
+/*
+ * Which bytes of a process are read: only those in pages that are present, because a read by
+ * another process brings a page back from swap, or makes one that was never written
+ * (host/pagemap.h). Of a core file each read is harmless.
+ */
+
+enum { PRESENCE_WINDOW = 16 }; /* pages: one takes the kernel as long as all of them */
+
+struct presence_map {
+    struct pagemap pages; /* unused of a core file */
+    bool is_file;
+    uint64_t first; /* number of the first page that was looked up last, with those after it */
+    enum page_state states[PRESENCE_WINDOW];
+};
+
+/* What cannot be looked up counts as empty: then it is not read. */
+static enum page_state presence_at(struct presence_map *map, remote_addr addr)
+{
+    enum page_state found;
+    uint64_t page;
+
+    if (map->is_file)
+        return PAGE_PRESENT;
+    page = addr / map->pages.page;
+    if (page - map->first >= PRESENCE_WINDOW) {
+        map->first = page;
+        pagemap_states(&map->pages, addr, map->states, PRESENCE_WINDOW);
+    }
+    found = map->states[page - map->first];
+    return found == PAGE_UNKNOWN ? PAGE_EMPTY : found;
+}
+
+/* Returns how many of the len bytes from addr on are in pages that are present, one after the
+ * other. */
+static size_t presence_len(struct presence_map *map, remote_addr addr, size_t len)
+{
+    remote_addr at = addr;
+
+    if (map->is_file)
+        return len;
+    while (at - addr < len && presence_at(map, at) == PAGE_PRESENT)
+        at = (at / map->pages.page + 1) * map->pages.page;
+    return at - addr < len ? (size_t)(at - addr) : len;
+}
 
 enum { BATCH = 128 };
 
@@ -111,25 +157,20 @@ static void read_sample(struct peek_pass *pass, struct peek_sample *sample, size
                         pass->second[at]);
 }
 
-/* Samples are in the order of addresses, so those of a slab follow each other. */
-static bool find_extent(struct peek_pass *pass, remote_addr addr)
-{
-    struct extent *last = &pass->last;
-
-    if (addr < last->start || addr - last->start >= last->size * last->objects)
-        last->objects = extents_at(pass->extents, addr, last) ? last->objects : 0;
-    return last->objects && addr >= last->start;
-}
-
 /* After the read: what was released before it must not be judged. */
 static bool is_still_in_use(struct peek_pass *pass, const struct peek_sample *sample)
 {
-    const struct extent *extent = &pass->last;
+    struct extent *extent = &pass->last;
     uint64_t at;
 
     if (pass->is_still)
         return true;
-    if (!find_extent(pass, sample->addr) || extent->size != size_of_sample(pass->peek, sample))
+    /* Samples are in the order of addresses, so those of a slab follow each other. */
+    if (sample->addr < extent->start ||
+        sample->addr - extent->start >= extent->size * extent->objects)
+        extent->objects = extents_at(pass->extents, sample->addr, extent) ? extent->objects : 0;
+    if (!extent->objects || sample->addr < extent->start ||
+        extent->size != size_of_sample(pass->peek, sample))
         return false;
     at = (sample->addr - extent->start) / extent->size;
     return at < extent->objects && extent_in_use(extent, (uint32_t)at) &&
@@ -201,15 +242,19 @@ static fault_code refuse_objects(fault_code rc, struct fault *fault)
 static fault_code open_peek(struct peek_pass *pass, struct fault *fault)
 {
     struct attachment *attachment = pass->attachment;
+    const struct target *target = &attachment->target;
     struct reader_source source = attachment_source(attachment, &attachment->deadline);
-    int err = presence_open(&pass->presence, &attachment->target);
+    struct presence_map *presence = &pass->presence;
+    int err = 0;
 
+    *presence = (struct presence_map){.is_file = target->record != NULL, .first = UINT64_MAX / 2};
+    presence->pages.fd = -1;
+    if (!presence->is_file)
+        err = pagemap_open(&presence->pages, target->proc, target_via(target));
     source.is_still = pass->is_still;
     if (err && !memory_is_pinned(&attachment->memory)) /* extents_open has a better cause */
-        return fault_set(fault, FAULT_DENIED, -err, stage, "/proc/%d/pagemap",
-                         (int)attachment->target.pid);
-    pass->peek->contents =
-        contents_new(&attachment->memory, &attachment->modules, &attachment->target);
+        return fault_set(fault, FAULT_DENIED, -err, stage, "/proc/%d/pagemap", (int)target->pid);
+    pass->peek->contents = contents_new(&attachment->memory, &attachment->modules, target);
     if (!pass->peek->contents)
         return peek_out_of_memory(fault);
     return refuse_objects(extents_open(&pass->extents, &source, fault), fault);
@@ -244,7 +289,7 @@ fault_code peek_run(struct peek *peek, struct attachment *attachment, size_t sam
     if (rc == FAULT_NONE && !peek_rows_make(peek))
         rc = peek_out_of_memory(fault);
     extents_close(pass->extents);
-    presence_close(&pass->presence);
+    pagemap_close(&pass->presence.pages);
     free(pass);
     peek->ns = clock_now() - began;
     return rc;

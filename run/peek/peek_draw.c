@@ -15,20 +15,15 @@ void peek_draw_seed(struct peek *peek)
         peek->random = clock_now();
 }
 
-/* SplitMix64 (Steele, Lea, Flood 2014). */
-static uint64_t random_word(struct peek *peek)
+/* In (0, 1). */
+static double random_part(struct peek *peek)
 {
+    /* SplitMix64 (Steele, Lea, Flood 2014). */
     uint64_t z = peek->random += UINT64_C(0x9e3779b97f4a7c15);
 
     z = (z ^ z >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
     z = (z ^ z >> 27) * UINT64_C(0x94d049bb133111eb);
-    return z ^ z >> 31;
-}
-
-/* In (0, 1). */
-static double random_part(struct peek *peek)
-{
-    return ((double)(random_word(peek) >> 12) + 0.5) / (double)(UINT64_C(1) << 52);
+    return ((double)((z ^ z >> 31) >> 12) + 0.5) / (double)(UINT64_C(1) << 52);
 }
 
 static size_t random_below(struct peek *peek, size_t limit)
@@ -85,32 +80,19 @@ static uint32_t object_of_rank(const struct extent *extent, uint64_t rank)
     return 0;
 }
 
-static uint64_t count_in_use(const struct extent *extent)
-{
-    uint64_t count = 0;
-
-    for (uint32_t i = 0; i < extent->objects; i++)
-        count += extent_in_use(extent, i);
-    return count;
-}
-
-static bool fill_reservoir(struct peek_draw *draw, struct peek_class *class, remote_addr addr)
-{
-    if (class->kept == class->capacity && !reservoir_grow(class, draw->samples))
-        return false;
-    class->reservoir[class->kept++] = addr;
-    class->next++;
-    if (class->kept == draw->samples) {
-        class->next--; /* of the object just taken */
-        skip_objects(draw->peek, class);
-    }
-    return true;
-}
-
 static bool replace_object(struct peek_draw *draw, struct peek_class *class, remote_addr addr)
 {
-    if (class->kept < draw->samples)
-        return fill_reservoir(draw, class, addr);
+    if (class->kept < draw->samples) {
+        if (class->kept == class->capacity && !reservoir_grow(class, draw->samples))
+            return false;
+        class->reservoir[class->kept++] = addr;
+        class->next++;
+        if (class->kept == draw->samples) {
+            class->next--; /* of the object just taken */
+            skip_objects(draw->peek, class);
+        }
+        return true;
+    }
     class->reservoir[random_below(draw->peek, class->kept)] = addr;
     skip_objects(draw->peek, class);
     return true;
@@ -119,10 +101,12 @@ static bool replace_object(struct peek_draw *draw, struct peek_class *class, rem
 bool peek_draw_offer(struct peek_draw *draw, const struct extent *extent)
 {
     struct peek_class *class = extent->size ? class_of_size(draw->peek, extent->size) : NULL;
-    uint64_t used = count_in_use(extent);
+    uint64_t used = 0;
 
     if (!class)
         return true;
+    for (uint32_t i = 0; i < extent->objects; i++)
+        used += extent_in_use(extent, i);
     while (class->next < class->objects + used) {
         uint32_t at = object_of_rank(extent, class->next - class->objects);
         if (!replace_object(draw, class, extent_object(extent, at))) {

@@ -87,3 +87,9 @@ bool symbols_coverage(const struct symbols *symbols, size_t index, struct symbol
     (void)out;
     return false;
 }
+
+size_t symbols_asked(const struct symbols *symbols)
+{
+    (void)symbols;
+    return 0;
+}

@@ -1,7 +1,7 @@
 /* Growth by stack: order, sums, rates, cuts, and the calls of a row. */
 #include "check.h"
 #include "profile/stack_text.h"
-#include "profile/views/growth_answer.h"
+#include "profile/views/growth.h"
 #include "stub_symbols.h"
 
 #include <math.h>

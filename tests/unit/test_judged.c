@@ -4,7 +4,7 @@
  */
 #include "check.h"
 #include "profile/judged.h"
-#include "profile/views/growth_answer.h"
+#include "profile/views/growth.h"
 #include "stub_symbols.h"
 
 #include <math.h>

@@ -1,6 +1,6 @@
 /* Perf maps: lines of all forms, files of any size, and a file that grows. */
 #include "check.h"
-#include "profile/symbols/map_names.h"
+#include "profile/symbols/perf_map.h"
 
 #include <errno.h>
 #include <fcntl.h>
