@@ -102,6 +102,14 @@ void json_number(struct json *json, const char *name, uint64_t value)
     fprintf(json->out, "%" PRIu64, value);
 }
 
+void json_number_or_null(struct json *json, const char *name, bool known, uint64_t value)
+{
+    if (known)
+        json_number(json, name, value);
+    else
+        json_null(json, name);
+}
+
 void json_signed(struct json *json, const char *name, int64_t value)
 {
     write_name(json, name);

@@ -28,6 +28,8 @@ void json_text(struct json *json, const char *name, const char *text);
 /* The text, or null if it is NULL or empty. */
 void json_text_or_null(struct json *json, const char *name, const char *text);
 void json_number(struct json *json, const char *name, uint64_t value);
+/* The number, or null if it is not known. */
+void json_number_or_null(struct json *json, const char *name, bool known, uint64_t value);
 void json_signed(struct json *json, const char *name, int64_t value);
 /* The nearest integer; the largest or smallest int64_t if it is out of range. */
 void json_rounded(struct json *json, const char *name, double value);

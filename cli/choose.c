@@ -1,6 +1,5 @@
 #include "cli/choose.h"
 #include "cli/message.h"
-#include "cli/output/left_out.h"
 #include "cli/output/process_table.h"
 #include "run/faults.h"
 #include "run/stall_guard.h"
@@ -55,11 +54,6 @@ static const char *plural_es(size_t n)
     return n == 1 ? "" : "es";
 }
 
-static bool is_short_id(const char *container)
-{
-    return container && strlen(container) < CONTAINER_PREFIX_MIN;
-}
-
 static void format_no_match(const struct selection *selection, const struct selector *selector,
                             char *out, size_t size)
 {
@@ -74,27 +68,17 @@ static void format_no_match(const struct selection *selection, const struct sele
     if (selection->own)
         snprintf(out + strlen(out), size - strlen(out),
                  "; %zu that started this jeattach can be chosen only by PID", selection->own);
-    if (!selection->matched && is_short_id(selector->container))
+    if (!selection->matched && selector->container &&
+        strlen(selector->container) < CONTAINER_PREFIX_MIN)
         snprintf(out + strlen(out), size - strlen(out), "; a container id needs at least %d digits",
                  CONTAINER_PREFIX_MIN);
-}
-
-static void format_ambiguous(const struct container containers[2], char *out, size_t size)
-{
-    const struct container *first = &containers[0], *second = &containers[1];
-
-    if (strcmp(first->id, second->id) == 0)
-        snprintf(out, size, "several users have made a cgroup of %s/%.64s: uid %d and uid %d",
-                 first->engine, first->id, (int)first->owner, (int)second->owner);
-    else
-        snprintf(out, size, "several ids start with it: %s/%.64s, %s/%.64s", first->engine,
-                 first->id, second->engine, second->id);
 }
 
 /* Describes the object of the fault, to complete the sentences of cli/message.c. */
 static void describe_choice_fault(const struct selection *selection,
                                   const struct selector *selector, struct fault *fault)
 {
+    const struct container *first = &selection->containers[0], *second = first + 1;
     char *what = fault->what;
 
     switch (fault->code) {
@@ -102,7 +86,13 @@ static void describe_choice_fault(const struct selection *selection,
         format_no_match(selection, selector, what, sizeof fault->what);
         break;
     case FAULT_AMBIGUOUS:
-        format_ambiguous(selection->containers, what, sizeof fault->what);
+        if (strcmp(first->id, second->id) == 0)
+            snprintf(what, sizeof fault->what,
+                     "several users have made a cgroup of %s/%.64s: uid %d and uid %d",
+                     first->engine, first->id, (int)first->owner, (int)second->owner);
+        else
+            snprintf(what, sizeof fault->what, "several ids start with it: %s/%.64s, %s/%.64s",
+                     first->engine, first->id, second->engine, second->id);
         break;
     case FAULT_DENIED:
         snprintf(what, sizeof fault->what, "reading %zu matching process%s", selection->unreadable,
@@ -163,25 +153,6 @@ static void print_several(const struct selection *selection, const struct target
     process_table_free(&table);
 }
 
-/* Reports processes that were left out: of those that may not be read, without -n it is unknown
- * whether they use jemalloc. */
-static void print_left_out(const struct selection *selection, const struct options *options)
-{
-    left_out_print(selection->left, selection->left_count);
-    if (selection->unreadable && !options->name)
-        message("%zu matching process%s could not be read and %s left out", selection->unreadable,
-                plural_es(selection->unreadable), selection->unreadable == 1 ? "was" : "were");
-}
-
-/* A user who makes cgroups chooses their names. */
-static void print_owner(const struct container *container)
-{
-    if (container->engine && container->owner && container->owner != CONTAINER_NO_OWNER &&
-        container->owner != geteuid())
-        message("the cgroup of %s/%.12s was made by uid %d, who chose its name", container->engine,
-                container->id, (int)container->owner);
-}
-
 /* The data that the stall guard reports about a search. */
 struct stalled_search {
     const struct subject *subject;
@@ -195,19 +166,6 @@ static int print_search_stalled(void *ctx, const struct fault *fault)
 
     message("it was reading process %d", (int)*search->at);
     fflush(stdout);
-    return code;
-}
-
-static int print_choice_fault(const struct targets *targets, const struct targets_request *request,
-                              const struct subject *subject, struct fault *fault)
-{
-    int code;
-
-    describe_choice_fault(&targets->selection, &request->selector, fault);
-    code = message_fault(subject, fault);
-    if (fault->code == FAULT_SEVERAL)
-        print_several(&targets->selection, request);
-    left_out_print(targets->selection.left, targets->selection.left_count);
     return code;
 }
 
@@ -228,30 +186,43 @@ static int choose_by_search(struct targets *targets, const struct options *optio
                                       .timeout_ns = options->timeout_ns,
                                       .stalled = print_search_stalled,
                                       .ctx = &stalled};
+    const struct selection *selection = &targets->selection;
+    const struct container *container = &selection->containers[0];
     struct fault fault;
+    int code;
 
     request.selector.at = &at;
-    if (targets_find(targets, &request, &fault) != FAULT_NONE)
-        return print_choice_fault(targets, &request, &subject, &fault);
-    print_left_out(&targets->selection, options);
-    if (!options->quiet)
-        print_owner(&targets->selection.containers[0]);
-    return EXIT_DONE;
-}
+    if (targets_find(targets, &request, &fault) != FAULT_NONE) {
+        describe_choice_fault(selection, &request.selector, &fault);
+        code = message_fault(&subject, &fault);
+        if (fault.code == FAULT_SEVERAL)
+            print_several(selection, &request);
+        left_out_print(selection->left, selection->left_count);
+        return code;
+    }
 
-static int choose_pids(struct targets *targets, const struct options *options)
-{
-    const struct subject subject = {.verb = "examine", .name = "processes", .json = options->json};
-    const struct targets_request request = {.pids = options->pids, .pid_count = options->pid_count};
-    struct fault fault;
-
-    if (targets_find(targets, &request, &fault) != FAULT_NONE)
-        return message_fault(&subject, &fault);
+    /* Of those that may not be read, without -n it is unknown whether they use jemalloc. */
+    left_out_print(selection->left, selection->left_count);
+    if (selection->unreadable && !options->name)
+        message("%zu matching process%s could not be read and %s left out", selection->unreadable,
+                plural_es(selection->unreadable), selection->unreadable == 1 ? "was" : "were");
+    /* A user who makes cgroups chooses their names. */
+    if (!options->quiet && container->engine && container->owner &&
+        container->owner != CONTAINER_NO_OWNER && container->owner != geteuid())
+        message("the cgroup of %s/%.12s was made by uid %d, who chose its name", container->engine,
+                container->id, (int)container->owner);
     return EXIT_DONE;
 }
 
 int choose_targets(struct targets *targets, const struct options *options, bool any_allocator)
 {
-    return options_selective(options) ? choose_by_search(targets, options, any_allocator)
-                                      : choose_pids(targets, options);
+    const struct subject subject = {.verb = "examine", .name = "processes", .json = options->json};
+    const struct targets_request request = {.pids = options->pids, .pid_count = options->pid_count};
+    struct fault fault;
+
+    if (options_selective(options))
+        return choose_by_search(targets, options, any_allocator);
+    if (targets_find(targets, &request, &fault) != FAULT_NONE)
+        return message_fault(&subject, &fault);
+    return EXIT_DONE;
 }

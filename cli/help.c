@@ -157,37 +157,25 @@ int help_overview(const struct verb *const *verbs, size_t count)
     return flush_help();
 }
 
-/* Prints a wrapped line of a message, "  cause: ...". */
-static void print_line(const char *heading, const char *text)
-{
-    fputs(heading, stderr);
-    print_wrapped(stderr, text, (int)strlen(heading));
-}
-
-static void list_verbs(const struct verb *const *verbs, size_t count, char *out, size_t size)
-{
-    out[0] = '\0';
-    for (size_t i = 0; i < count; i++)
-        snprintf(out + strlen(out), size - strlen(out), "%s%s", i ? ", " : "", verbs[i]->name);
-}
-
 int help_unknown_verb(const char *name, const struct verb *const *verbs, size_t count)
 {
-    char cause[512], similar[128], clean[64], names[400];
+    char cause[512] = "must be one of ", similar[128], clean[64];
     struct suggestion suggestion;
 
     suggest_begin(&suggestion, name);
     for (size_t i = 0; i < count; i++)
         suggest_consider(&suggestion, verbs[i]->name);
     suggest_text(&suggestion, "", similar, sizeof similar);
-    list_verbs(verbs, count, names, sizeof names);
+    for (size_t i = 0; i < count; i++)
+        snprintf(cause + strlen(cause), sizeof cause - strlen(cause), "%s%s", i ? ", " : "",
+                 verbs[i]->name);
     message_clean(name, clean, sizeof clean);
     if (*similar)
         message("unknown verb '%s': did you mean %s?", clean, similar);
     else
         message("unknown verb '%s'", clean);
-    snprintf(cause, sizeof cause, "must be one of %s", names);
-    print_line("  cause: ", cause);
+    fputs("  cause: ", stderr);
+    print_wrapped(stderr, cause, (int)strlen("  cause: "));
     fputs("  fix:   jeattach --help\n", stderr);
     return EXIT_USAGE;
 }

@@ -77,17 +77,6 @@ static void line_append(char *line, const char *text)
     snprintf(line + used, LINE_SIZE - used, "%s", text);
 }
 
-static void line_append_errno(char *line, int err)
-{
-    if (err == 0)
-        return;
-    line_append(line, ": ");
-    line_append(line, strerrordesc_np(err) ? strerrordesc_np(err) : "unknown error");
-    line_append(line, " (");
-    line_append(line, strerrorname_np(err) ? strerrorname_np(err) : "?");
-    line_append(line, ")");
-}
-
 static void line_append_number(char *line, int number)
 {
     char text[16];
@@ -117,21 +106,6 @@ struct expansion {
     const struct remedy *remedy;
 };
 
-static void append_remedy(char *line, char directive, const struct expansion *from)
-{
-    const struct remedy *remedy = from->remedy;
-    char clean[LINE_SIZE / 2];
-
-    if (directive == 'L')
-        line_append(line, remedy_library(from->subject->pid, clean, sizeof clean));
-    else if (remedy && directive == 'I')
-        line_append(line, remedy->id);
-    else if (remedy && directive == 'U')
-        line_append_number(line, (int)remedy->uid);
-    else if (remedy)
-        line_append(line, message_clean(remedy->program, clean, sizeof clean));
-}
-
 /* A process as an argument of the tool, or the choice of a search. */
 static void append_process(char *line, const struct subject *subject)
 {
@@ -145,52 +119,47 @@ static void append_process(char *line, const struct subject *subject)
     line_append(line, message_clean(subject->name ? subject->name : "PID", clean, sizeof clean));
 }
 
-static void append_other_pid(char *line, int pid)
-{
-    if (!pid)
-        return;
-    line_append(line, ": ");
-    line_append_number(line, pid);
-}
-
-/* Quotes a word for a shell, if it needs that. */
-static void append_quoted(char *line, const char *word, size_t len)
+/* "a/b/c": a/b, quoted for a shell if it needs that. */
+static void append_directory(char *line, const char *path)
 {
     static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
                                 "%+,-./:=@_";
-    bool quoted = strspn(word, plain) < len;
+    const char *slash = strrchr(path, '/');
+    size_t len = slash && slash > path ? (size_t)(slash - path) : 1;
+    bool quoted = strspn(path, plain) < len;
     char text[LINE_SIZE], clean[LINE_SIZE];
 
-    snprintf(text, sizeof text, "%.*s", (int)len, word);
+    if (!slash) {
+        line_append(line, ".");
+        return;
+    }
+    snprintf(text, sizeof text, "%.*s", (int)len, path);
     line_append(line, quoted ? "'" : "");
     for (const char *p = message_clean(text, clean, sizeof clean); *p; p++)
         line_append(line, *p == '\'' ? "'\\''" : (char[]){*p, '\0'});
     line_append(line, quoted ? "'" : "");
 }
 
-/* "a/b/c": a/b. */
-static void append_directory(char *line, const char *path)
-{
-    const char *slash = strrchr(path, '/');
-
-    if (slash)
-        append_quoted(line, path, slash > path ? (size_t)(slash - path) : 1);
-    else
-        line_append(line, ".");
-}
-
 static void append_directive(char *line, char directive, const struct expansion *from)
 {
     const struct fault *fault = from->fault;
+    const struct remedy *remedy = from->remedy;
     const char *variable = from->subject->variable;
-    char clean[sizeof fault->what];
+    char clean[LINE_SIZE / 2 > sizeof fault->what ? LINE_SIZE / 2 : sizeof fault->what];
 
     switch (directive) {
     case 'W':
         line_append(line, message_clean(fault->what, clean, sizeof clean));
         break;
     case 'E':
-        line_append_errno(line, fault->err);
+        if (fault->err == 0)
+            break;
+        line_append(line, ": ");
+        line_append(line,
+                    strerrordesc_np(fault->err) ? strerrordesc_np(fault->err) : "unknown error");
+        line_append(line, " (");
+        line_append(line, strerrorname_np(fault->err) ? strerrorname_np(fault->err) : "?");
+        line_append(line, ")");
         break;
     case 'D':
         append_directory(line, fault->what);
@@ -202,7 +171,9 @@ static void append_directive(char *line, char directive, const struct expansion 
         line_append_number(line, fault->pid);
         break;
     case 'N':
-        append_other_pid(line, fault->pid);
+        line_append(line, fault->pid ? ": " : "");
+        if (fault->pid)
+            line_append_number(line, fault->pid);
         break;
     case 'V':
         line_append(line, variable && *variable ? variable : "MALLOC_CONF");
@@ -213,8 +184,19 @@ static void append_directive(char *line, char directive, const struct expansion 
     case 'R':
         line_append(line, mallctl_error_text(fault->err));
         break;
+    case 'L':
+        line_append(line, remedy_library(from->subject->pid, clean, LINE_SIZE / 2));
+        break;
+    case 'I':
+        line_append(line, remedy ? remedy->id : "");
+        break;
+    case 'U':
+        if (remedy)
+            line_append_number(line, (int)remedy->uid);
+        break;
     default:
-        append_remedy(line, directive, from);
+        if (remedy)
+            line_append(line, message_clean(remedy->program, clean, LINE_SIZE / 2));
         break;
     }
 }
@@ -333,27 +315,10 @@ void message_json(struct json *json, const struct fault *fault, const struct fau
     json_text_or_null(json, "fix", words->fix);
 }
 
-static void print_error_json(const struct subject *subject, const struct fault *fault,
-                             const struct fault_words *words)
-{
-    struct json json;
-
-    json_printed = true;
-    json_begin(&json, stdout);
-    json_object_begin(&json, "error");
-    message_json(&json, fault, words);
-    if (subject->pid)
-        json_number(&json, "pid", (uint64_t)subject->pid);
-    else
-        json_null(&json, "pid");
-    json_text_or_null(&json, "name", subject->name);
-    json_object_end(&json);
-    json_end(&json);
-}
-
 int message_fault(const struct subject *subject, const struct fault *fault)
 {
     struct fault_words words;
+    struct json json;
 
     message_words(subject, fault, &words);
     if (fault->code == FAULT_OUTPUT && fault->reason == OUTPUT_READER_LEFT)
@@ -362,8 +327,17 @@ int message_fault(const struct subject *subject, const struct fault *fault)
     fprintf(stderr, "  cause: %s\n", words.cause);
     if (words.fix[0])
         fprintf(stderr, "  fix:   %s\n", words.fix);
-    if (subject->json)
-        print_error_json(subject, fault, &words);
+    if (!subject->json)
+        return words.exit;
+
+    json_printed = true;
+    json_begin(&json, stdout);
+    json_object_begin(&json, "error");
+    message_json(&json, fault, &words);
+    json_number_or_null(&json, "pid", subject->pid, (uint64_t)subject->pid);
+    json_text_or_null(&json, "name", subject->name);
+    json_object_end(&json);
+    json_end(&json);
     return words.exit;
 }
 

@@ -69,27 +69,6 @@ static void print_unread(const struct symbols_coverage *coverage)
             reasons[coverage->loss]);
 }
 
-static void print_missing(const struct run_note *note)
-{
-    const struct symbols_coverage *coverage = note->coverage;
-    char module[256], path[256];
-
-    if (!coverage)
-        message("%llu more module%s", (unsigned long long)note->count,
-                note->count == 1 ? " lacks names" : "s lack names");
-    else if (note->kind == NOTE_NAMES_MISSING)
-        print_missing_names(coverage);
-    else if (note->kind == NOTE_NAMES_UNREAD)
-        print_unread(coverage);
-    else
-        message(
-            "%s: the inlined calls of %llu unit%s are missing: the .dwo file%s not here: %s",
-            message_clean(coverage->path, module, sizeof module),
-            (unsigned long long)coverage->split_missing, coverage->split_missing == 1 ? "" : "s",
-            coverage->split_missing == 1 ? " is" : "s are",
-            message_clean(coverage->split_path ? coverage->split_path : "?", path, sizeof path));
-}
-
 /* Nobody has done anything wrong: right after `on` this is the usual case. */
 static void print_empty(const struct run_note *note)
 {
@@ -120,80 +99,30 @@ static void print_unmatched(const struct profile_options *report, uint64_t which
             which == FILTER_FOCUS || which == FILTER_SHOW ? ": nothing is left to show" : "");
 }
 
-static void print_slow_output(const struct run_note *note)
-{
-    char took[UNITS_TEXT];
-
-    message("the file system took %s to write the file and flush it to disk; no thread was stopped "
-            "meanwhile",
-            units_duration(note->count, took));
-}
-
-static void print_truncated_stacks(unsigned long long count)
-{
-    message("%llu stack%s as deep as jemalloc records: %s in [truncated]", count,
-            count == 1 ? " is" : "s are", count == 1 ? "it ends" : "they end");
-}
-
-static void print_periods(const struct run_note *note)
-{
-    char first[UNITS_TEXT], second[UNITS_TEXT];
-
-    message("the two profiles have different sampling periods: %s and %s",
-            units_bytes((double)note->count, first), units_bytes((double)note->total, second));
-}
-
-static void print_odd_lines(unsigned long long count)
-{
-    message("%llu line%s of the profile ha%s an unknown form and %s ignored", count,
-            count == 1 ? "" : "s", count == 1 ? "s" : "ve", count == 1 ? "was" : "were");
-}
-
-static void print_maps(const struct run_note *note)
-{
-    if (note->kind == NOTE_PROFILE_NO_MAPS)
-        message("the profile has no MAPPED_LIBRARIES section: its addresses have no names");
-    else
-        message("%llu line%s of MAPPED_LIBRARIES ha%s an unknown form: some addresses may have no "
-                "name",
-                (unsigned long long)note->count, note->count == 1 ? "" : "s",
-                note->count == 1 ? "s" : "ve");
-}
-
-static void print_perf_map(const struct run_note *note)
-{
-    if (note->count == EPERM)
-        message("the perf map of the process (/tmp/perf-PID.map) is not used: it belongs to "
-                "another user");
-    else if (note->count == EFBIG)
-        message("the perf map is not used: it gives too many names to the same addresses");
-    else
-        message("the perf map is not used: %s", strerror((int)note->count));
-}
-
-/* Something is odd about the text of the profile. */
-static void print_oddity(const struct run_note *note)
-{
-    if (note->kind == NOTE_PROFILE_CUT)
-        message("the profile is truncated: it ends within a line, which is not counted");
-    else if (note->kind == NOTE_PROFILE_ODD_LINES)
-        print_odd_lines(note->count);
-    else
-        print_maps(note);
-}
-
 void notes_print_profile(void *ctx, const struct run_note *note)
 {
     const struct options *options = ctx;
+    const struct symbols_coverage *coverage = note->coverage;
+    const unsigned long long count = note->count;
+    char first[UNITS_TEXT], second[UNITS_TEXT], module[256], path[256];
 
     if (options->quiet)
         return;
     switch (note->kind) {
     case NOTE_PROFILE_CUT:
+        message("the profile is truncated: it ends within a line, which is not counted");
+        break;
     case NOTE_PROFILE_ODD_LINES:
+        message("%llu line%s of the profile ha%s an unknown form and %s ignored", count,
+                count == 1 ? "" : "s", count == 1 ? "s" : "ve", count == 1 ? "was" : "were");
+        break;
     case NOTE_PROFILE_ODD_MAPS:
+        message("%llu line%s of MAPPED_LIBRARIES ha%s an unknown form: some addresses may have no "
+                "name",
+                count, count == 1 ? "" : "s", count == 1 ? "s" : "ve");
+        break;
     case NOTE_PROFILE_NO_MAPS:
-        print_oddity(note);
+        message("the profile has no MAPPED_LIBRARIES section: its addresses have no names");
         break;
     case NOTE_FILTER_UNMATCHED:
         print_unmatched(&options->report, note->count);
@@ -204,73 +133,47 @@ void notes_print_profile(void *ctx, const struct run_note *note)
     case NOTE_NAMES_MISSING:
     case NOTE_NAMES_UNREAD:
     case NOTE_SPLIT_MISSING:
-        print_missing(note);
+        if (!coverage)
+            message("%llu more module%s", count, count == 1 ? " lacks names" : "s lack names");
+        else if (note->kind == NOTE_NAMES_MISSING)
+            print_missing_names(coverage);
+        else if (note->kind == NOTE_NAMES_UNREAD)
+            print_unread(coverage);
+        else
+            message("%s: the inlined calls of %llu unit%s are missing: the .dwo file%s not here: "
+                    "%s",
+                    message_clean(coverage->path, module, sizeof module),
+                    (unsigned long long)coverage->split_missing,
+                    coverage->split_missing == 1 ? "" : "s",
+                    coverage->split_missing == 1 ? " is" : "s are",
+                    message_clean(coverage->split_path ? coverage->split_path : "?", path,
+                                  sizeof path));
         break;
     case NOTE_PERF_MAP_UNUSED:
-        print_perf_map(note);
+        if (count == EPERM)
+            message("the perf map of the process (/tmp/perf-PID.map) is not used: it belongs to "
+                    "another user");
+        else if (count == EFBIG)
+            message("the perf map is not used: it gives too many names to the same addresses");
+        else
+            message("the perf map is not used: %s", strerror((int)count));
         break;
     case NOTE_STACKS_TRUNCATED:
-        print_truncated_stacks(note->count);
+        message("%llu stack%s as deep as jemalloc records: %s in [truncated]", count,
+                count == 1 ? " is" : "s are", count == 1 ? "it ends" : "they end");
         break;
     case NOTE_PERIODS_DIFFER:
-        print_periods(note);
+        message("the two profiles have different sampling periods: %s and %s",
+                units_bytes((double)note->count, first), units_bytes((double)note->total, second));
+        break;
+    case NOTE_OUTPUT_SLOW:
+        message("the file system took %s to write the file and flush it to disk; no thread was "
+                "stopped meanwhile",
+                units_duration(note->count, first));
         break;
     default:
-        if (note->kind == NOTE_OUTPUT_SLOW)
-            print_slow_output(note);
         break;
     }
-}
-
-static void print_retried(const struct job *job, const struct run_note *note)
-{
-    const struct subject subject = job_subject(job);
-    char cause[512];
-
-    message_cause(&subject, note->fault, cause, sizeof cause);
-    if (note->kind == NOTE_HOLD_RETRIED)
-        message("the process cannot be stopped yet, trying again: %s", cause);
-    else
-        message("prof.active is not back to %s yet, trying again: %s",
-                note->active ? "true" : "false", cause);
-}
-
-static void print_unreadable(const struct job *job, const struct run_note *note)
-{
-    const struct subject subject = job_subject(job);
-    char cause[512];
-
-    if (!job->options->quiet)
-        message("%s; a thread is stopped for a call instead",
-                message_cause(&subject, note->fault, cause, sizeof cause));
-}
-
-static void print_kept(const struct job *job, const struct run_note *note)
-{
-    const struct subject subject = job_subject(job);
-    char text[512];
-
-    if (note->kind == NOTE_KEPT && job->options->verbose)
-        message("a profile of %s is kept, to be written if the process ends",
-                units_bytes((double)note->count, text));
-    else if (note->kind == NOTE_NOT_KEPT && !job->options->quiet)
-        message("if the process ends before, %s: %s",
-                note->more ? "only an older profile is written" : "no profile is left",
-                message_cause(&subject, note->fault, text, sizeof text));
-}
-
-/* Most of them have the cause of a failure. */
-static void print_attempt(const struct job *job, const struct run_note *note)
-{
-    if (note->kind == NOTE_UNREADABLE)
-        print_unreadable(job, note);
-    else if (note->kind == NOTE_CALL_NEEDED) {
-        if (job->options->verbose)
-            message("a call is needed: %s", note->why);
-    } else if (note->kind == NOTE_KEPT || note->kind == NOTE_NOT_KEPT)
-        print_kept(job, note);
-    else
-        print_retried(job, note);
 }
 
 /* Names each of a few, so that the command works whatever becomes of their parents. */
@@ -295,62 +198,53 @@ static void print_children(const struct job *job, const struct children *childre
             (int)target->pid, one ? "it" : "them", which);
 }
 
-static void print_switched(const struct job *job, const struct run_note *note)
-{
-    if (note->children)
-        print_children(job, note->children);
-    else if (note->kind == NOTE_SWITCHED_BY_ANOTHER)
-        message("prof.active of %d was switched %s by another program; it is left that way",
-                (int)job->attachment->target.pid, note->active ? "on" : "off");
-    else if (note->kind == NOTE_NOT_SETTLED)
-        message("prof.active stays true for another run of jeattach: what is allocated while it "
-                "settles is in the result, too");
-    else if (!job->options->verbose)
-        return;
-    else if (note->kind == NOTE_ALREADY_ACTIVE)
-        message("prof.active is already true, and stays true until the end");
-    else if (note->kind == NOTE_SHARED)
-        message("prof.active is already true because of another run of jeattach; it stays true "
-                "until the end of the last one, which switches it off");
-    else
-        message("prof.active: false -> true until the end; if jeattach is killed before, switch it "
-                "off with: jeattach off %d",
-                (int)job->attachment->target.pid);
-}
-
-static void print_threads(const struct run_note *note)
-{
-    unsigned long long count = note->count, total = note->total;
-
-    if (note->kind == NOTE_NEW_THREADS_SILENT)
-        message("new threads are not sampled (prof.thread_active_init is false)");
-    else if (note->kind == NOTE_THREADS_MISSED)
-        message("%llu of %llu threads do not sample: they did not reach a safe point in time, and "
-                "jemalloc %s does not make them sample again",
-                count, total, note->version);
-    else
-        message("%llu of %llu threads sample only if they have not sampled before, which a build "
-                "without statistics does not show (see jeattach on --help)",
-                count, total);
-}
-
 void notes_print(void *ctx, const struct run_note *note)
 {
     const struct job *job = ctx;
+    const struct subject subject = job_subject(job);
+    const bool quiet = job->options->quiet, verbose = job->options->verbose;
+    const int pid = (int)job->attachment->target.pid;
+    char text[512];
 
     switch (note->kind) {
     case NOTE_NEW_THREADS_SILENT:
+        message("new threads are not sampled (prof.thread_active_init is false)");
+        break;
     case NOTE_THREADS_MISSED:
+        message("%llu of %llu threads do not sample: they did not reach a safe point in time, and "
+                "jemalloc %s does not make them sample again",
+                (unsigned long long)note->count, (unsigned long long)note->total, note->version);
+        break;
     case NOTE_THREADS_UNSURE:
-        print_threads(note);
+        message("%llu of %llu threads sample only if they have not sampled before, which a build "
+                "without statistics does not show (see jeattach on --help)",
+                (unsigned long long)note->count, (unsigned long long)note->total);
         break;
     case NOTE_ALREADY_ACTIVE:
-    case NOTE_SWITCHED_ON:
+        if (verbose)
+            message("prof.active is already true, and stays true until the end");
+        break;
     case NOTE_SHARED:
+        if (verbose)
+            message("prof.active is already true because of another run of jeattach; it stays true "
+                    "until the end of the last one, which switches it off");
+        break;
+    case NOTE_SWITCHED_ON:
+        if (verbose)
+            message("prof.active: false -> true until the end; if jeattach is killed before, "
+                    "switch it off with: jeattach off %d",
+                    pid);
+        break;
     case NOTE_SWITCHED_BY_ANOTHER:
+        message("prof.active of %d was switched %s by another program; it is left that way", pid,
+                note->active ? "on" : "off");
+        break;
     case NOTE_NOT_SETTLED:
+        message("prof.active stays true for another run of jeattach: what is allocated while it "
+                "settles is in the result, too");
+        break;
     case NOTE_CHILDREN_LEFT:
-        print_switched(job, note);
+        print_children(job, note->children);
         break;
     case NOTE_NOTHING_SAMPLED:
         print_empty(note);
@@ -359,12 +253,33 @@ void notes_print(void *ctx, const struct run_note *note)
         message("writing a profile takes longer than --every: some profiles are skipped");
         break;
     case NOTE_KEPT:
+        if (verbose)
+            message("a profile of %s is kept, to be written if the process ends",
+                    units_bytes((double)note->count, text));
+        break;
     case NOTE_NOT_KEPT:
+        if (!quiet)
+            message("if the process ends before, %s: %s",
+                    note->more ? "only an older profile is written" : "no profile is left",
+                    message_cause(&subject, note->fault, text, sizeof text));
+        break;
     case NOTE_UNREADABLE:
+        if (!quiet)
+            message("%s; a thread is stopped for a call instead",
+                    message_cause(&subject, note->fault, text, sizeof text));
+        break;
     case NOTE_CALL_NEEDED:
+        if (verbose)
+            message("a call is needed: %s", note->why);
+        break;
     case NOTE_HOLD_RETRIED:
+        message("the process cannot be stopped yet, trying again: %s",
+                message_cause(&subject, note->fault, text, sizeof text));
+        break;
     case NOTE_RESTORE_RETRIED:
-        print_attempt(job, note);
+        message("prof.active is not back to %s yet, trying again: %s",
+                note->active ? "true" : "false",
+                message_cause(&subject, note->fault, text, sizeof text));
         break;
     default:
         notes_print_profile((void *)job->options, note);

@@ -45,10 +45,18 @@ enum { OPTION_ROWS_MAX = 96 };
 extern const struct option_row option_rows[];
 extern const size_t option_row_count;
 
-bool option_has_value(const struct option_row *row);
-
 /* True if a verb that takes these (TAKES_*) has the option. */
 bool option_is_taken(unsigned takes, const struct option_row *row);
 
 /* Returns the option of that name that such a verb has; NULL: it has none. */
 const struct option_row *option_find(unsigned takes, const char *name);
+
+/* True, with the TAKES_* of the verb, if word is the name of a verb. */
+typedef bool (*verb_lookup)(const char *word, unsigned *takes);
+
+/*
+ * Returns the index of the first word that is neither an option nor the value of one: the verb, if
+ * the line has one. 0: there is none. Which options have a value is in option_table.c. Where that
+ * depends on the verb, the next word is not the value if it is a verb with such an option.
+ */
+int verb_word_find(int argc, char *const *argv, verb_lookup lookup);

@@ -4,7 +4,7 @@
 #include "base/util.h"
 #include "cli/message.h"
 #include "cli/option_table.h"
-#include "cli/options_check.h"
+#include "run/filename.h"
 #include "run/output.h"
 
 #include <getopt.h>
@@ -15,6 +15,7 @@
 
 enum { PID_LIMIT = 4 << 20 }; /* PID_MAX_LIMIT, include/linux/threads.h */
 enum { NUMBER_MAX = 1000000, FIRST_KEY = 256 /* getopt_long(3)'s for the first row */ };
+enum { INTERVAL_MIN_NS = 100000000 };
 
 /* The table of options in the form that getopt_long(3) expects. */
 struct getopt_table {
@@ -28,7 +29,7 @@ static size_t add_rows(struct getopt_table *table, size_t count, unsigned takes,
 
     for (size_t i = 0; i < option_row_count; i++) {
         const struct option_row *row = &option_rows[i];
-        int argument = option_has_value(row) ? required_argument : no_argument;
+        int argument = row->kind == OPTION_FLAG ? no_argument : required_argument;
         if (option_is_taken(takes, row) != taken || (!taken && option_find(takes, row->name)))
             continue;
         table->longs[count++] = (struct option){row->name, argument, NULL, FIRST_KEY + (int)i};
@@ -41,32 +42,20 @@ static size_t add_rows(struct getopt_table *table, size_t count, unsigned takes,
     return count;
 }
 
-/*
- * The verb's own options come first: their meaning of a name or a letter counts. Those of other
- * verbs are known, so that the beginning of a name never becomes an option by the lack of another.
- */
-static void getopt_table_fill(struct getopt_table *table, unsigned takes)
+bool options_is_series(const struct options *options)
 {
-    memset(table, 0, sizeof *table);
-    table->letters[0] =
-        ':'; /* getopt(3) then distinguishes a missing value from an unknown option */
-    add_rows(table, add_rows(table, 0, takes, true), takes, false);
+    return options->every_ns || options->every_bytes || options->on_new_peak;
 }
 
-/* Returns the row of a key of getopt_long(3). A letter can mean one option with one verb and
- * another with another. */
-static const struct option_row *find_row(unsigned takes, int key)
+bool options_to_stdout(const struct options *options)
 {
-    const struct option_row *found = NULL;
+    return options->output && strcmp(options->output, "-") == 0;
+}
 
-    if (key >= FIRST_KEY)
-        return &option_rows[key - FIRST_KEY];
-    for (size_t i = 0; i < option_row_count; i++) {
-        const struct option_row *row = &option_rows[i];
-        if (row->letter && row->letter == key && (!found || option_is_taken(takes, row)))
-            found = row;
-    }
-    return found;
+bool options_selective(const struct options *options)
+{
+    return options->name || options->container || options->cgroup || options->all ||
+           options->subprocesses;
 }
 
 bool parse_pid(const char *text, pid_t *pid)
@@ -99,139 +88,86 @@ static bool add_pid(struct options *options, const char *text)
     return true;
 }
 
-static bool add_mallctl_name(struct options *options, const char *text)
+static bool add_text(const char **list, size_t *count, size_t most, const char *text,
+                     const char *things, const char *where)
 {
-    if (options->name_count == OPTIONS_NAMES_MAX) {
-        message("too many names: at most %d", OPTIONS_NAMES_MAX);
+    if (*count == most) {
+        message("too many %s: at most %zu%s", things, most, where);
         return false;
     }
-    options->names[options->name_count++] = text;
+    list[(*count)++] = text;
     return true;
-}
-
-static bool add_rule(struct options *options, const char *text)
-{
-    if (options->watch.rule_count == OPTIONS_RULES_MAX) {
-        message("too many rules: at most %d", OPTIONS_RULES_MAX);
-        return false;
-    }
-    options->watch.rules[options->watch.rule_count++] = text;
-    return true;
-}
-
-static bool add_between(struct options *options, const char *text)
-{
-    if (options->between_count == OPTIONS_BETWEEN_MAX) {
-        message("too many profiles: at most %d with --between", OPTIONS_BETWEEN_MAX);
-        return false;
-    }
-    options->between[options->between_count++] = text;
-    return true;
-}
-
-static bool set_file(struct options *options, const char *text)
-{
-    if (options->file) {
-        message("more than one profile given: use --base FILE for the one to compare with");
-        return false;
-    }
-    options->file = text;
-    return true;
-}
-
-/*
- * True if the next operand is a pid, for a verb whose names follow the process:
- * not if an option has chosen the process.
- */
-static bool wants_pid(const struct options *options)
-{
-    return options->pid_count == 0 && (options->subprocesses || !options_selective(options));
 }
 
 static bool add_word(struct options *options, unsigned takes, const char *text)
 {
-    if (takes & TAKES_FILE)
-        return set_file(options, text);
-    if (takes & TAKES_NAMES && !wants_pid(options))
-        return add_mallctl_name(options, text);
+    const bool pid_known =
+        options->pid_count > 0 || (options_selective(options) && !options->subprocesses);
+
+    if (takes & TAKES_FILE) {
+        if (options->file) {
+            message("more than one profile given: use --base FILE for the one to compare with");
+            return false;
+        }
+        options->file = text;
+        return true;
+    }
+    if (takes & TAKES_NAMES && pid_known)
+        return add_text(options->names, &options->name_count, OPTIONS_NAMES_MAX, text, "names", "");
     return add_pid(options, text);
 }
 
-static bool parse_parallel(const char *text, int *parallel)
+/* Parses a value; prints what its right form is, and returns false, if it has another. */
+static bool parse_value(enum option_kind kind, const char *text, void *at)
 {
-    size_t n = strspn(text, "0123456789");
-
-    *parallel = n > 0 && n < 4 && text[n] == '\0' ? atoi(text) : 0;
-    return *parallel > 0 && *parallel <= OPTIONS_PARALLEL_MAX;
-}
-
-static bool parse_count(const char *text, unsigned *number)
-{
-    size_t n = strspn(text, "0123456789");
-
-    if (n == 0 || n > 7 || text[n] != '\0' || atoi(text) < 1 || atoi(text) > NUMBER_MAX)
-        return false;
-    *number = (unsigned)atoi(text);
-    return true;
-}
-
-static bool parse_mode(const char *text, int *mode)
-{
-    size_t n = strspn(text, "01234567");
-    long value = strtol(text, NULL, 8);
-
-    if (n == 0 || n > 4 || text[n] != '\0' || value > 0777)
-        return false;
-    *mode = (int)value;
-    return true;
-}
-
-static bool parse_bytes(const char *text, uint64_t *bytes)
-{
+    const size_t digits = strspn(text, "0123456789"), octal = strspn(text, "01234567");
+    const bool whole = digits > 0 && digits <= 7 && !text[digits];
     const char *rest;
-
-    return units_parse_bytes(text, bytes, &rest) && !*rest && *bytes;
-}
-
-/* Reports a wrong value, with the right form. Returns false, for the caller. */
-static bool report_wrong_value(enum option_kind kind, const char *text)
-{
     char clean[64];
 
     message_clean(text, clean, sizeof clean);
-    if (kind == OPTION_DURATION)
-        message("'%s' is not a duration: must be like 500ms, 30s, 5m or 1h, at most 24h", clean);
-    else if (kind == OPTION_NUMBER)
-        message("'%s' is not a number from 1 to %d", clean, NUMBER_MAX);
-    else if (kind == OPTION_BYTES)
-        message("'%s' is not a size: must be like 512M or 1GiB", clean);
-    else if (kind == OPTION_THREAD)
-        message("'%s' is not a thread id", clean);
-    else if (kind == OPTION_PARALLEL)
-        message("'%s' is not a number of processes: must be 1 to %d", clean, OPTIONS_PARALLEL_MAX);
-    else if (kind == OPTION_MODE)
-        message("'%s' is not a mode: must be octal, 0 to 777, such as 640", clean);
-    else
-        message("'%s' is not an instance number: jeattach status lists the instances", clean);
-    return false;
-}
-
-static bool parse_value(enum option_kind kind, const char *text, void *at)
-{
     switch (kind) {
     case OPTION_DURATION:
-        return units_parse_duration(text, at);
+        if (units_parse_duration(text, at))
+            return true;
+        message("'%s' is not a duration: must be like 500ms, 30s, 5m or 1h, at most 24h", clean);
+        break;
     case OPTION_NUMBER:
-        return parse_count(text, at);
+        if (whole && atoi(text) >= 1 && atoi(text) <= NUMBER_MAX) {
+            *(unsigned *)at = (unsigned)atoi(text);
+            return true;
+        }
+        message("'%s' is not a number from 1 to %d", clean, NUMBER_MAX);
+        break;
     case OPTION_BYTES:
-        return parse_bytes(text, at);
+        if (units_parse_bytes(text, at, &rest) && !*rest && *(uint64_t *)at)
+            return true;
+        message("'%s' is not a size: must be like 512M or 1GiB", clean);
+        break;
     case OPTION_PARALLEL:
-        return parse_parallel(text, at);
+        if (whole && digits < 4 && atoi(text) >= 1 && atoi(text) <= OPTIONS_PARALLEL_MAX) {
+            *(int *)at = atoi(text);
+            return true;
+        }
+        message("'%s' is not a number of processes: must be 1 to %d", clean, OPTIONS_PARALLEL_MAX);
+        break;
     case OPTION_MODE:
-        return parse_mode(text, at);
+        if (octal > 0 && octal <= 4 && !text[octal] && strtol(text, NULL, 8) <= 0777) {
+            *(int *)at = (int)strtol(text, NULL, 8);
+            return true;
+        }
+        message("'%s' is not a mode: must be octal, 0 to 777, such as 640", clean);
+        break;
     default: /* OPTION_THREAD, OPTION_INSTANCE */
-        return parse_pid(text, at);
+        if (parse_pid(text, at))
+            return true;
+        if (kind == OPTION_THREAD)
+            message("'%s' is not a thread id", clean);
+        else
+            message("'%s' is not an instance number: jeattach status lists the instances", clean);
+        break;
     }
+    return false;
 }
 
 static bool set_value(struct options *options, const struct option_row *row, const char *text)
@@ -248,68 +184,61 @@ static bool set_value(struct options *options, const struct option_row *row, con
     case OPTION_PID:
         return add_pid(options, text);
     case OPTION_BETWEEN:
-        return add_between(options, text);
+        return add_text(options->between, &options->between_count, OPTIONS_BETWEEN_MAX, text,
+                        "profiles", " with --between");
     case OPTION_RULE:
-        return add_rule(options, text);
+        return add_text(options->watch.rules, &options->watch.rule_count, OPTIONS_RULES_MAX, text,
+                        "rules", "");
     default:
-        return parse_value(row->kind, text, at) || report_wrong_value(row->kind, text);
+        return parse_value(row->kind, text, at);
     }
     return true;
-}
-
-/* getopt(3) returns the letter, which can be one of several in a word, in optopt. */
-static void report_unknown_letter(void)
-{
-    char clean[8], letter[3] = {'-', (char)optopt, '\0'};
-
-    message("unknown option '%s'", message_clean(letter, clean, sizeof clean));
-}
-
-static bool begins_option(unsigned takes, const char *name)
-{
-    for (size_t i = 0; i < option_row_count; i++)
-        if (option_is_taken(takes, &option_rows[i]) &&
-            strncmp(option_rows[i].name, name, strlen(name)) == 0)
-            return true;
-    return false;
 }
 
 static void report_unknown_name(unsigned takes, const char *word)
 {
     char clean[64], name[64], similar[128];
     struct suggestion suggestion;
+    bool begun = false; /* options begin with it */
 
     snprintf(name, sizeof name, "%.*s", (int)strcspn(word + 2, "="), word + 2);
     suggest_begin(&suggestion, name);
     for (size_t i = 0; i < option_row_count; i++)
-        if (option_is_taken(takes, &option_rows[i]))
+        if (option_is_taken(takes, &option_rows[i])) {
             suggest_consider(&suggestion, option_rows[i].name);
+            begun = begun || strncmp(option_rows[i].name, name, strlen(name)) == 0;
+        }
     suggest_text(&suggestion, "--", similar, sizeof similar);
-    message("%s option '--%s'%s%s%s", begins_option(takes, name) ? "ambiguous" : "unknown",
+    message("%s option '--%s'%s%s%s", begun ? "ambiguous" : "unknown",
             message_clean(name, clean, sizeof clean), *similar ? ": did you mean " : "", similar,
             *similar ? "?" : "");
 }
 
-static void report_unknown(unsigned takes, const char *word)
-{
-    if (optopt > 0 && optopt < FIRST_KEY)
-        report_unknown_letter();
-    else
-        report_unknown_name(takes, word);
-}
-
 static bool apply_option(struct options *options, unsigned takes, int key, const char *word)
 {
-    const struct option_row *row;
+    const struct option_row *row = NULL;
 
-    if (key == ':' || key == '?') {
-        if (key == ':')
-            message("option %s requires a value", word);
-        else
-            report_unknown(takes, word);
+    if (key == ':') {
+        message("option %s requires a value", word);
         return false;
     }
-    row = find_row(takes, key);
+    if (key == '?' && optopt > 0 && optopt < FIRST_KEY) {
+        /* getopt(3) returns the letter, which can be one of several in a word, in optopt. */
+        char clean[8], letter[3] = {'-', (char)optopt, '\0'};
+        message("unknown option '%s'", message_clean(letter, clean, sizeof clean));
+        return false;
+    }
+    if (key == '?') {
+        report_unknown_name(takes, word);
+        return false;
+    }
+    if (key >= FIRST_KEY)
+        row = &option_rows[key - FIRST_KEY];
+    /* A letter can mean one option with one verb and another with another. */
+    for (size_t i = 0; key < FIRST_KEY && i < option_row_count; i++)
+        if (option_rows[i].letter && option_rows[i].letter == key &&
+            (!row || option_is_taken(takes, &option_rows[i])))
+            row = &option_rows[i];
     if (option_is_taken(takes, row))
         return set_value(options, row, optarg);
     if (row->letter)
@@ -319,66 +248,239 @@ static bool apply_option(struct options *options, unsigned takes, int key, const
     return false;
 }
 
-static void set_defaults(struct options *options)
+/* ---- what contradicts each other, or lacks ---- */
+
+static bool is_empty_text(const char *text)
 {
+    return text && !*text;
+}
+
+static const char *wrong_with_file(const struct options *options)
+{
+    if (!options->file)
+        return "no profile given: give a file, or - for stdin";
+    if (options->base && strcmp(options->file, "-") == 0 && strcmp(options->base, "-") == 0)
+        return "only one of the two profiles can come from stdin";
+    if (options->between_count && !options->base)
+        return "--between requires --base: it is for profiles between the two";
+    for (size_t i = 0; i < options->between_count; i++)
+        if (strcmp(options->between[i], "-") == 0)
+            return "a profile given with --between cannot come from stdin";
+    if (options->json && strcmp(options->report.format, "json") != 0)
+        return "--json cannot be combined with another format (-f)";
+    return NULL;
+}
+
+static const char one_output[] =
+    "-o FILE works with one process only, unless FILE is a directory or contains %p";
+
+const char *options_wrong_with_several(const struct options *options, unsigned takes)
+{
+    if (takes & TAKES_ONE)
+        return "this verb works on one process at a time";
+    if (options->path || options->thread || options->instance)
+        return "--path, --thread and --instance work with one process only";
+    if (options->output && takes & TAKES_SETTLE)
+        return "-o FILE works with one process only";
+    if (options->output && !filename_is_of_each(options->output))
+        return one_output;
+    return NULL;
+}
+
+/* True if a shell takes the text as one word, as it is. */
+static bool is_plain_word(const char *text)
+{
+    return !text[strspn(text, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
+                              "%+,-./:=@_")];
+}
+
+const char *options_fix(const struct options *options, const char *wrong, const char *verb,
+                        char *out, size_t size)
+{
+    if (wrong != one_output)
+        snprintf(out, size, "jeattach %s --help", verb);
+    else if (is_plain_word(options->output) && strcmp(options->output, "-") != 0)
+        snprintf(out, size, "-o '%%n-%%p.heap'; or make it a directory: mkdir -p %s",
+                 options->output);
+    else
+        snprintf(out, size, "-o '%%n-%%p.heap', or -o DIR, which must exist");
+    return out;
+}
+
+/* Returns an error in the choice of processes; NULL: none. */
+static const char *wrong_with_choice(const struct options *options)
+{
+    bool pids = options->pid_count > 0;
+
+    if (is_empty_text(options->name) || is_empty_text(options->container) ||
+        is_empty_text(options->cgroup))
+        return "-n, --container and --cgroup require a value that is not empty";
+    if (options->subprocesses && !pids)
+        return "-s requires a PID: it adds the descendants of that process";
+    if (pids && options_selective(options) && !options->subprocesses)
+        return "a PID cannot be combined with -n, --container, --cgroup or --all, except with -s";
+    if (!pids && !options_selective(options))
+        return "no process given: give a PID, or -n NAME";
+    return NULL;
+}
+
+/* Returns an error in the options of size classes, which are those of stats. */
+static const char *wrong_with_bins(const struct options *options)
+{
+    if (!options->bins)
+        return options->report.rows || options->report.sort ? "--rows and --sort require --bins"
+                                                            : NULL;
+    if (options->threads || options->full)
+        return "--bins cannot be combined with --threads or --full";
+    if (options->core)
+        return "--bins requires a running process, not --core";
+    return NULL;
+}
+
+/* Returns an error in the options of a core file, which is in place of a process. */
+static const char *wrong_with_core(const struct options *options)
+{
+    if (is_empty_text(options->core))
+        return "--core requires a file, or - for stdin";
+    if (options->pid_count || options_selective(options))
+        return "--core reads a process that has ended: it cannot be combined with a PID, -n, "
+               "--container, --cgroup, --all or -s";
+    if (options->path || options->thread || options->force_hooks || options->call)
+        return "--path, --thread, --call and --force-hooks require a running process, not --core";
+    if (options->full || options->threads || (options->json && options->prometheus))
+        return "--full and --threads require a running process; --json and --prometheus exclude "
+               "each other";
+    if (options->duration_ns)
+        return "-d watches a running process, not --core";
+    if (options->output && filename_has_directives(options->output))
+        return "with --core, -o names one file, without %p, %n, %t, ...";
+    if (options->json && options_to_stdout(options))
+        return "--json requires -o FILE: both would write to stdout";
+    return NULL;
+}
+
+static const char *wrong_with_process(const struct options *options, unsigned takes)
+{
+    const char *wrong = takes & TAKES_STATS ? wrong_with_bins(options) : NULL;
+
+    if (wrong)
+        return wrong;
+    if (options->core)
+        return wrong_with_core(options);
+    if (takes & TAKES_CORE && (options->program || options->report.root))
+        return "--exe and --root require --core";
+    wrong = wrong_with_choice(options);
+    if (wrong)
+        return wrong;
+    if (takes & TAKES_NAMES && options->name_count == 0 && !options->list)
+        return "no name given: give at least one, or --list";
+    if (options->output && options->path)
+        return "-o and --path exclude each other: -o writes here, --path in the target";
+    if (options->prometheus && (options->json || options->full))
+        return "--prometheus excludes --json and --full";
+    if (options->threads && (options->full || options->prometheus))
+        return "--threads cannot be combined with --full or --prometheus";
+
+    if (takes & TAKES_REFRESH) {
+        if (options->interval_ns < INTERVAL_MIN_NS)
+            return "the interval (-d) must be at least 100ms";
+        if (options->once && options->count)
+            return "--once and --count exclude each other";
+    }
+
+    if (options->call && options->no_call)
+        return "--call and --no-call exclude each other";
+    if (options->no_call && takes & TAKES_PATH && !options->output)
+        return "--no-call requires -o FILE: without -o the process writes the profile, by a call";
+    if (options->no_call && options->thread)
+        return "--no-call cannot be combined with --thread: it stops no thread";
+    if (options->no_call && options->full)
+        return "--no-call and --full exclude each other: only a call makes jemalloc's report";
+
+    if (takes & TAKES_RULES && !options->watch.rule_count)
+        return "no rule given: add one, such as --when 'rss>80%'";
+    if (takes & TAKES_RULES && !options->output)
+        return "no output directory given: add -o DIR";
+
+    if (takes & TAKES_SERIES) {
+        if (!!options->every_ns + !!options->every_bytes + options->on_new_peak > 1)
+            return "--every, --every-bytes and --on-new-peak exclude each other";
+        if (options->step && !options->on_new_peak)
+            return "--step requires --on-new-peak";
+        if ((options->count || options->keep) && !options_is_series(options))
+            return "--count and --keep require --every, --every-bytes or --on-new-peak";
+    }
+    return options->pid_count > 1 ? options_wrong_with_several(options, takes) : NULL;
+}
+
+/* Returns the first inconsistency, as the text of a usage error; NULL: there is none. */
+static const char *inconsistency(const struct options *options, unsigned takes)
+{
+    const char *output = options->output;
+    const bool named = output && strcmp(output, "-") != 0;
+
+    if (options->help || options->version)
+        return NULL;
+    /* A series and watch always write files, and so does record, whose name is optional. */
+    if (options->mode != OUTPUT_MODE_UNSET && !named &&
+        !(takes & TAKES_SERIES && !output && !options->report.format))
+        return "--mode requires -o FILE: it is the mode of that file";
+    if (options->force && !named && !options->path)
+        return "--force requires -o FILE: it replaces that file";
+    if (options->force && named && takes & (TAKES_PATH | TAKES_SERIES) &&
+        (options_is_series(options) || filename_has_directives(output) ||
+         filename_is_directory(output)))
+        return "--force replaces one file, named by -o FILE: the files of a series, of a directory "
+               "and of a name with %p, %t, ... are always new ones";
+    if (takes & TAKES_FILE)
+        return wrong_with_file(options);
+    if (!(takes & TAKES_HOST))
+        return wrong_with_process(options, takes);
+    if (options->pid_count)
+        return "this verb lists all processes and takes no PID";
+    return options_selective(options) ? wrong_with_choice(options) : NULL;
+}
+
+bool options_parse(struct options *options, unsigned takes, int argc, char **argv)
+{
+    static const char *const stdout_names[] = {"/dev/stdout", "/dev/fd/1", "/proc/self/fd/1"};
+    /* getopt(3) then distinguishes a missing value from an unknown option */
+    struct getopt_table table = {.letters = ":"};
+    int key;
+
     *options = (struct options){
         .timeout_ns = 30ull * 1000000000,
         .interval_ns = 2ull * 1000000000,
         .mode = OUTPUT_MODE_UNSET,
         .watch = {.cooldown_ns = 600ull * 1000000000, .max = 3},
     };
-}
-
-static bool is_name_of_stdout(const char *path)
-{
-    static const char *const names[] = {"/dev/stdout", "/dev/fd/1", "/proc/self/fd/1"};
-
-    for (size_t i = 0; i < ARRAY_LEN(names); i++)
-        if (strcmp(path, names[i]) == 0)
-            return true;
-    return false;
-}
-
-/* A profile in another format is streamed: to stdout, unless options name an output. */
-static void set_format_and_output(struct options *options, unsigned takes)
-{
-    if ((takes & TAKES_FILE) && options->json && !options->report.format)
-        options->report.format = "json";
-    if (takes & TAKES_FORMAT && options->output && is_name_of_stdout(options->output))
-        options->output = "-";
-    if (!options->output && !options_is_series(options) &&
-        (options->report.format || (takes & TAKES_FILE) || (options->core && takes & TAKES_OUTPUT)))
-        options->output = "-";
-}
-
-bool options_parse(struct options *options, unsigned takes, int argc, char **argv)
-{
-    struct getopt_table table;
-    int key;
-
-    set_defaults(options);
     optind = 1;
     opterr = 0;
-    getopt_table_fill(&table, takes);
+    /*
+     * The verb's own options come first: their meaning of a name or a letter counts. Those of other
+     * verbs are known, so that the beginning of a name never becomes an option by the lack of
+     * another.
+     */
+    add_rows(&table, add_rows(&table, 0, takes, true), takes, false);
     while ((key = getopt_long(argc, argv, table.letters, table.longs, NULL)) != -1)
         if (!apply_option(options, takes, key, argv[optind - 1]))
             return false;
     for (; optind < argc; optind++)
         if (!add_word(options, takes, argv[optind]))
             return false;
-    set_format_and_output(options, takes);
-    options->wrong = options_inconsistency(options, takes);
+
+    /* A profile in another format is streamed: to stdout, unless options name an output. */
+    if ((takes & TAKES_FILE) && options->json && !options->report.format)
+        options->report.format = "json";
+    for (size_t i = 0; takes & TAKES_FORMAT && options->output && i < ARRAY_LEN(stdout_names); i++)
+        if (strcmp(options->output, stdout_names[i]) == 0)
+            options->output = "-";
+    if (!options->output && !options_is_series(options) &&
+        (options->report.format || (takes & TAKES_FILE) || (options->core && takes & TAKES_OUTPUT)))
+        options->output = "-";
+
+    options->wrong = inconsistency(options, takes);
     if (options->wrong)
         message("%s", options->wrong);
     return !options->wrong;
-}
-
-bool options_is_series(const struct options *options)
-{
-    return options->every_ns || options->every_bytes || options->on_new_peak;
-}
-
-bool options_to_stdout(const struct options *options)
-{
-    return options->output && strcmp(options->output, "-") == 0;
 }

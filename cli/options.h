@@ -2,10 +2,12 @@
 #pragma once
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
 
 enum { OPTIONS_PIDS_MAX = 256, OPTIONS_NAMES_MAX = 20, OPTIONS_PARALLEL_MAX = 64 };
+enum { OPTIONS_FIX = 4200 };
 enum { OPTIONS_RULES_MAX = 8, OPTIONS_BETWEEN_MAX = 64 };
 
 /* Which options and operands a verb takes, besides the options of every verb. */
@@ -109,3 +111,16 @@ bool options_to_stdout(const struct options *options);
 
 /* Parses a pid: only decimal digits, from 1 to the kernel's largest pid. */
 bool parse_pid(const char *text, pid_t *pid);
+
+/*
+ * Returns why the options do not work with several processes, as the text of a
+ * usage error; NULL: they do.
+ */
+const char *options_wrong_with_several(const struct options *options, unsigned takes);
+
+/*
+ * Writes the fix of a text that it, or options_parse in options->wrong, has returned, for the verb
+ * of that name. Returns out.
+ */
+const char *options_fix(const struct options *options, const char *wrong, const char *verb,
+                        char *out, size_t size);

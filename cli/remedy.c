@@ -182,30 +182,10 @@ static const struct row {
      "%W/cgroup.freeze"},
 };
 
-/* True if the capability bounding set has CAP_SYS_PTRACE, so that root could have it. */
-static bool is_in_bounding_set(const struct procfs *proc)
-{
-    struct proc_status status;
-
-    return process_status(proc, PROC_SELF, &status) == 0 &&
-           capabilities_have_ptrace(status.cap_bounding);
-}
-
-static void read_target(struct remedy *remedy, const struct procfs *proc, pid_t pid)
+void remedy_look(struct remedy *remedy, pid_t pid)
 {
     struct container container;
     struct proc_status status;
-
-    if (process_status(proc, pid, &status) == 0)
-        remedy->uid = status.uid;
-    if (!container_read(proc, pid, &container) || !container.engine)
-        return;
-    remedy->engine = runtime_of_engine(container.engine);
-    snprintf(remedy->id, sizeof remedy->id, "%.12s", container.id);
-}
-
-void remedy_look(struct remedy *remedy, pid_t pid)
-{
     struct procfs proc;
 
     memset(remedy, 0, sizeof *remedy);
@@ -215,10 +195,17 @@ void remedy_look(struct remedy *remedy, pid_t pid)
     if (procfs_open(&proc, "/proc"))
         return;
     remedy->runtime = runtime_of_tool(&proc);
-    remedy->bounded = is_in_bounding_set(&proc);
+    /* Root could have CAP_SYS_PTRACE if the capability bounding set has it. */
+    remedy->bounded = process_status(&proc, PROC_SELF, &status) == 0 &&
+                      capabilities_have_ptrace(status.cap_bounding);
     if (procfs_readlink(&proc, remedy->program, sizeof remedy->program, "self/exe") <= 0)
         snprintf(remedy->program, sizeof remedy->program, "jeattach");
-    read_target(remedy, &proc, pid);
+    if (process_status(&proc, pid, &status) == 0)
+        remedy->uid = status.uid;
+    if (container_read(&proc, pid, &container) && container.engine) {
+        remedy->engine = runtime_of_engine(container.engine);
+        snprintf(remedy->id, sizeof remedy->id, "%.12s", container.id);
+    }
     procfs_close(&proc);
 }
 

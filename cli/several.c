@@ -3,9 +3,7 @@
 #include "cli/choose.h"
 #include "cli/faults.h"
 #include "cli/message.h"
-#include "cli/options_check.h"
 #include "cli/output/exposition.h"
-#include "cli/output/lines.h"
 #include "host/task.h"
 #include "run/interrupt.h"
 #include "run/output.h"
@@ -63,8 +61,7 @@ struct several {
     int passed_on;             /* interruptions passed on to the workers */
     int stdout_errno;          /* of the first failed write */
     struct exposition metrics; /* with --prometheus: of all workers, printed at the end */
-    sigset_t waited;           /* signals that are blocked except while the tool waits */
-    sigset_t former;
+    sigset_t former;           /* the mask while the tool waits */
 };
 
 /* ---- a worker ---- */
@@ -95,12 +92,6 @@ static _Noreturn void run_worker(const struct several *several, size_t index, pi
     exit(code);
 }
 
-static void close_files(struct worker *worker)
-{
-    util_close(&worker->out);
-    util_close(&worker->err);
-}
-
 /* Called with the signals blocked: a signal for all workers then reaches the new one too. */
 static void start_worker(struct several *several, size_t index)
 {
@@ -123,42 +114,31 @@ static void start_worker(struct several *several, size_t index)
     several->running++;
 }
 
-static void start_workers(struct several *several)
-{
-    while (!*interrupt_flag() && several->started < several->targets.count &&
-           several->running - several->stalled < several->parallel &&
-           several->started - several->printed < several->ahead)
-        start_worker(several, several->started);
-}
-
 /*
+ * Waits for a signal, or, if others are to be started, for the next look.
+ *
  * A worker that has used no CPU time for LOOKS_IDLE looks has stalled: it waits for its target,
  * which can keep it until the deadline, and must not keep a slot from the others. A verb with a
  * duration waits by itself.
  */
-static void look_at_idle(struct several *several, struct worker *worker)
-{
-    struct proc_stat stat;
-
-    if (several->verb->takes & TAKES_DURATION || process_stat(&several->proc, worker->pid, &stat))
-        return;
-    worker->idle = stat.cpu_ticks == worker->ticks ? worker->idle + 1 : 0;
-    worker->ticks = stat.cpu_ticks;
-    several->stalled += (worker->idle >= LOOKS_IDLE) - worker->stalled;
-    worker->stalled = worker->idle >= LOOKS_IDLE;
-}
-
-/* Waits for a signal, or, if others are to be started, for the next look. */
 static void wait_for_workers(struct several *several)
 {
     const bool looks = several->started < several->targets.count && !*interrupt_flag();
     const struct timespec look = {.tv_nsec = LOOK_NS};
+    struct proc_stat stat;
 
-    if (ppoll(NULL, 0, looks ? &look : NULL, &several->former))
+    if (ppoll(NULL, 0, looks ? &look : NULL, &several->former) ||
+        several->verb->takes & TAKES_DURATION)
         return;
-    for (size_t i = several->printed; i < several->started; i++)
-        if (several->workers[i].progress == RUNNING)
-            look_at_idle(several, &several->workers[i]);
+    for (size_t i = several->printed; i < several->started; i++) {
+        struct worker *worker = &several->workers[i];
+        if (worker->progress != RUNNING || process_stat(&several->proc, worker->pid, &stat))
+            continue;
+        worker->idle = stat.cpu_ticks == worker->ticks ? worker->idle + 1 : 0;
+        worker->ticks = stat.cpu_ticks;
+        several->stalled += (worker->idle >= LOOKS_IDLE) - worker->stalled;
+        worker->stalled = worker->idle >= LOOKS_IDLE;
+    }
 }
 
 /* Passes on each interruption: the workers count them and decide when to exit at once. */
@@ -187,6 +167,26 @@ static void collect_workers(struct several *several)
 }
 
 /* ---- the output of the workers ---- */
+
+void json_lines_join(struct json_lines *lines, char *bytes, size_t len)
+{
+    for (size_t i = 0; i < len; i++) {
+        if (lines->escaped)
+            lines->escaped = false;
+        else if (lines->text && bytes[i] == '\\')
+            lines->escaped = true;
+        else if (bytes[i] == '"')
+            lines->text = !lines->text;
+        else if (lines->text)
+            continue;
+        else if (bytes[i] == '{' || bytes[i] == '[')
+            lines->depth++;
+        else if ((bytes[i] == '}' || bytes[i] == ']') && lines->depth)
+            lines->depth--;
+        else if (lines->depth && (bytes[i] == '\n' || bytes[i] == '\t'))
+            bytes[i] = ' ';
+    }
+}
 
 /*
  * Continues after an interruption, which is passed on to the workers first. A
@@ -264,40 +264,21 @@ static int gather_metrics(struct several *several, int from)
     return err;
 }
 
-static void print_metrics(struct several *several)
-{
-    const struct exposition *metrics = &several->metrics;
-
-    for (size_t i = 0; i < metrics->count && !several->stdout_errno; i++)
-        several->stdout_errno =
-            write_whole(several, STDOUT_FILENO, metrics->list[i].text, metrics->list[i].len);
-}
-
-static int take_worker_result(struct several *several, int from)
-{
-    return several->options->prometheus ? gather_metrics(several, from)
-                                        : copy_output(several, from, STDOUT_FILENO);
-}
-
 /* A killed worker may have printed part of a line on stdout: only its stderr is copied. */
 static void print_worker(struct several *several, size_t index)
 {
     struct worker *worker = &several->workers[index];
 
     if (!worker->signal && !several->stdout_errno)
-        several->stdout_errno = take_worker_result(several, worker->out);
+        several->stdout_errno = several->options->prometheus
+                                    ? gather_metrics(several, worker->out)
+                                    : copy_output(several, worker->out, STDOUT_FILENO);
     (void)copy_output(several, worker->err, STDERR_FILENO);
     if (worker->signal || worker->start_errno)
         report_lost(several, worker, several->targets.pins[index].pid);
-    close_files(worker);
+    util_close(&worker->out);
+    util_close(&worker->err);
     worker->progress = PRINTED;
-}
-
-static void print_in_order(struct several *several)
-{
-    while (several->printed < several->started &&
-           several->workers[several->printed].progress == ENDED)
-        print_worker(several, several->printed++);
 }
 
 /* "10 targets: 8 done, 1 not permitted, 1 ended" */
@@ -357,36 +338,6 @@ static size_t choose_ahead(const struct several *several)
     return ahead < AHEAD_MIN ? AHEAD_MIN : ahead > AHEAD_MAX ? AHEAD_MAX : ahead;
 }
 
-static void prepare_signals(struct several *several)
-{
-    struct sigaction action = {.sa_handler = ignore_signal, .sa_flags = SA_RESTART};
-
-    sigaction(SIGCHLD, &action, NULL);
-    sigemptyset(&several->waited);
-    sigaddset(&several->waited, SIGCHLD);
-    interruptions_add(&several->waited);
-}
-
-static bool all_printed(const struct several *several)
-{
-    bool all_started = several->started == several->targets.count || *interrupt_flag();
-
-    return all_started && several->printed == several->started;
-}
-
-/* Signals are delivered only in ppoll(), so none is lost between a check and the wait. */
-static void several_step(struct several *several)
-{
-    sigprocmask(SIG_BLOCK, &several->waited, &several->former);
-    start_workers(several);
-    pass_on_interruptions(several);
-    collect_workers(several);
-    if (several->running && several->workers[several->printed].progress == RUNNING)
-        wait_for_workers(several);
-    sigprocmask(SIG_SETMASK, &several->former, NULL);
-    print_in_order(several);
-}
-
 /* The highest exit code; targets that were not started count as interrupted. */
 static int worst_code(const struct several *several)
 {
@@ -407,6 +358,10 @@ static int worst_code(const struct several *several)
 
 static int run_workers(struct several *several)
 {
+    struct sigaction action = {.sa_handler = ignore_signal, .sa_flags = SA_RESTART};
+    const struct exposition *metrics = &several->metrics;
+    sigset_t waited; /* signals that are blocked except while the tool waits */
+
     several->workers = calloc(several->targets.count, sizeof *several->workers);
     if (!several->workers) {
         message("out of memory for %zu processes", several->targets.count);
@@ -415,13 +370,36 @@ static int run_workers(struct several *several)
     for (size_t i = 0; i < several->targets.count; i++)
         several->workers[i].out = several->workers[i].err = -1;
     several->ahead = choose_ahead(several);
-    prepare_signals(several);
+    sigaction(SIGCHLD, &action, NULL);
+    sigemptyset(&waited);
+    sigaddset(&waited, SIGCHLD);
+    interruptions_add(&waited);
     if (procfs_open(&several->proc, "/proc"))
         several->proc.dirfd = -1;
     interrupt_patience(INT_MAX, NULL); /* the workers decide when to exit at once */
-    while (!all_printed(several))
-        several_step(several);
-    print_metrics(several);
+
+    /* Until all that were started are printed, and all are started or the tool is interrupted. */
+    while (several->printed < several->started ||
+           (several->started < several->targets.count && !*interrupt_flag())) {
+        /* Signals are delivered only in ppoll(), so none is lost between a check and the wait. */
+        sigprocmask(SIG_BLOCK, &waited, &several->former);
+        while (!*interrupt_flag() && several->started < several->targets.count &&
+               several->running - several->stalled < several->parallel &&
+               several->started - several->printed < several->ahead)
+            start_worker(several, several->started);
+        pass_on_interruptions(several);
+        collect_workers(several);
+        if (several->running && several->workers[several->printed].progress == RUNNING)
+            wait_for_workers(several);
+        sigprocmask(SIG_SETMASK, &several->former, NULL);
+        while (several->printed < several->started &&
+               several->workers[several->printed].progress == ENDED)
+            print_worker(several, several->printed++);
+    }
+
+    for (size_t i = 0; i < metrics->count && !several->stdout_errno; i++)
+        several->stdout_errno =
+            write_whole(several, STDOUT_FILENO, metrics->list[i].text, metrics->list[i].len);
     int code = worst_code(several);
     if (!several->options->quiet)
         print_summary(several);
@@ -431,47 +409,27 @@ static int run_workers(struct several *several)
     return code;
 }
 
-static int run_single(const struct several *several, const struct target_pin *pin)
-{
-    struct options one = *several->options;
-
-    one.pin = pin;
-    one.pid_count = 1;
-    return several->verb->run(&one, pin->pid);
-}
-
+/* Runs the verb on the processes that were found. */
 static int run_found(struct several *several)
 {
     char fix[OPTIONS_FIX];
     const char *wrong;
 
-    if (several->targets.count == 1)
-        return run_single(several, &several->targets.pins[0]);
-    wrong = options_wrong_with_several(several->options, several->verb->takes);
-    if (wrong) {
-        message("%s, but %zu match", wrong, several->targets.count);
-        options_fix(several->options, wrong, several->verb->name, fix, sizeof fix);
-        fprintf(stderr, "  fix:   %s\n", fix);
-        if (several->options->json)
-            message_usage_json(several->verb->name);
-        return EXIT_USAGE;
+    if (several->targets.count == 1) {
+        struct options one = *several->options;
+        one.pin = &several->targets.pins[0];
+        one.pid_count = 1;
+        return several->verb->run(&one, one.pin->pid);
     }
-    return run_workers(several);
-}
-
-/*
- * A process that was asked for by its name and does not answer counts as one that did not
- * come to a safe point. Of the others nobody knows whether they use jemalloc, and anybody
- * can make one: they are only reported.
- */
-static int code_with_left_out(const struct several *several, int code)
-{
-    const struct selection *selection = &several->targets.selection;
-
-    for (size_t i = 0; several->options->name && i < selection->left_count; i++)
-        if (selection->left[i].matches && code < EXIT_NO_SAFE_POINT)
-            code = EXIT_NO_SAFE_POINT;
-    return code;
+    wrong = options_wrong_with_several(several->options, several->verb->takes);
+    if (!wrong)
+        return run_workers(several);
+    message("%s, but %zu match", wrong, several->targets.count);
+    options_fix(several->options, wrong, several->verb->name, fix, sizeof fix);
+    fprintf(stderr, "  fix:   %s\n", fix);
+    if (several->options->json)
+        message_usage_json(several->verb->name);
+    return EXIT_USAGE;
 }
 
 int several_run(const struct options *options, const struct verb *verb)
@@ -483,15 +441,20 @@ int several_run(const struct options *options, const struct verb *verb)
         .verb = verb,
         .parallel = (size_t)(options->parallel ? options->parallel : usual),
     };
-    int code;
+    const struct selection *selection = &several.targets.selection;
+    int code = choose_targets(&several.targets, options, verb->takes & TAKES_ANY);
 
-    if (verb->announce && !options->quiet)
-        verb->announce(options);
-    if (!options_selective(options) && options->pid_count == 1)
-        return verb->run(options, options->pids[0]);
-    code = choose_targets(&several.targets, options, verb->takes & TAKES_ANY);
-    if (code == EXIT_DONE)
-        code = code_with_left_out(&several, run_found(&several));
+    if (code == EXIT_DONE) {
+        code = run_found(&several);
+        /*
+         * A process that was asked for by its name and does not answer counts as one that did not
+         * come to a safe point. Of the others nobody knows whether they use jemalloc, and anybody
+         * can make one: they are only reported.
+         */
+        for (size_t i = 0; options->name && i < selection->left_count; i++)
+            if (selection->left[i].matches && code < EXIT_NO_SAFE_POINT)
+                code = EXIT_NO_SAFE_POINT;
+    }
     targets_free(&several.targets);
     return code;
 }

@@ -6,18 +6,6 @@
 #include <stdio.h>
 #include <string.h>
 
-static bool parse_bool(const char *text, uint64_t *value)
-{
-    static const char *const words[][2] = {
-        {"false", "true"}, {"off", "on"}, {"no", "yes"}, {"0", "1"}};
-
-    for (size_t i = 0; i < ARRAY_LEN(words); i++)
-        for (*value = 0; *value < 2; (*value)++)
-            if (strcmp(text, words[i][*value]) == 0)
-                return true;
-    return false;
-}
-
 static bool parse_number(const char *text, uint64_t limit, uint64_t *value)
 {
     const char *rest;
@@ -25,38 +13,32 @@ static bool parse_number(const char *text, uint64_t limit, uint64_t *value)
     return units_parse_digits(text, limit, value, &rest) && *rest == '\0';
 }
 
-/* Accepts no fraction: a written value must be exact. */
-static bool parse_size(const char *text, uint64_t *value)
-{
-    const char *rest;
-
-    return !strpbrk(text, ".i") && units_parse_bytes(text, value, &rest) && *rest == '\0';
-}
-
-static bool parse_signed(const char *text, uint64_t *value)
-{
-    bool minus = *text == '-';
-
-    if (!parse_number(text + minus, (uint64_t)INT64_MAX + minus, value))
-        return false;
-    *value = minus ? 0 - *value : *value;
-    return true;
-}
-
 bool value_parse(enum ctl_type type, const char *text, uint64_t *value)
 {
+    static const char *const words[][2] = {
+        {"false", "true"}, {"off", "on"}, {"no", "yes"}, {"0", "1"}};
+    const bool minus = *text == '-';
+    const char *rest;
+
     switch (type) {
     case CTL_BOOL:
-        return parse_bool(text, value);
+        for (size_t i = 0; i < ARRAY_LEN(words); i++)
+            for (*value = 0; *value < 2; (*value)++)
+                if (strcmp(text, words[i][*value]) == 0)
+                    return true;
+        return false;
     case CTL_UNSIGNED:
         return parse_number(text, UINT32_MAX, value);
     case CTL_UINT64:
         return parse_number(text, UINT64_MAX, value);
-    case CTL_SIZE:
-        return parse_size(text, value);
+    case CTL_SIZE: /* no fraction: a written value must be exact */
+        return !strpbrk(text, ".i") && units_parse_bytes(text, value, &rest) && *rest == '\0';
     case CTL_SSIZE:
     case CTL_INT64:
-        return parse_signed(text, value);
+        if (!parse_number(text + minus, (uint64_t)INT64_MAX + minus, value))
+            return false;
+        *value = minus ? 0 - *value : *value;
+        return true;
     default:
         return false;
     }

@@ -29,48 +29,33 @@ const char *verdict_text(enum prof_verdict verdict)
     return verdicts[verdict].text;
 }
 
-/* True if a shell takes the text literally, and it was read in full. */
-static bool is_literal(const char *text)
-{
-    static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
-                                "_:,./-";
-
-    return text[strspn(text, plain)] == '\0' && strlen(text) < CONF_TEXT_MAX - 1;
-}
-
-/* Later options override earlier ones, so the present value comes first. */
-static void write_start_command(const struct conf *conf, char *out, size_t size)
-{
-    bool keeps = conf->variable.set && *conf->variable.text && is_literal(conf->variable.text);
-
-    snprintf(out, size,
-             "start it with %s=%s%sprof:true,prof_active:false; no jemalloc can enable profiling "
-             "later",
-             conf->variable.name, keeps ? conf->variable.text : "", keeps ? "," : "");
-}
-
-/* A prefix means that the program calls this jemalloc by name: LD_PRELOAD replaces malloc only. */
-static void write_other_build(const struct conf *conf, char *out, size_t size)
-{
-    bool prefixed = strcmp(conf->variable.name, "MALLOC_CONF") != 0;
-
-    snprintf(out, size,
-             "start it with a jemalloc built with --enable-prof (%s); a running process "
-             "cannot change its jemalloc",
-             prefixed
-                 ? "another build of the program; Rust: the feature 'profiling' of its jemalloc"
-                 : "LD_PRELOAD, or another build");
-}
-
 bool verdict_next(const struct prof_state *state, const struct conf *conf, int pid, char *out,
                   size_t size)
 {
+    static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
+                                "_:,./-";
+    const char *name = conf->variable.name, *text = conf->variable.text;
+    /* A shell takes the present value literally, and it was read in full. */
+    const bool keeps = conf->variable.set && *text && text[strspn(text, plain)] == '\0' &&
+                       strlen(text) < CONF_TEXT_MAX - 1;
+
     switch (prof_judge(state)) {
     case PROF_ABSENT:
-        write_other_build(conf, out, size);
+        /* A prefix means that the program calls this jemalloc by name: LD_PRELOAD replaces malloc
+         * only. */
+        snprintf(out, size,
+                 "start it with a jemalloc built with --enable-prof (%s); a running process "
+                 "cannot change its jemalloc",
+                 strcmp(name, "MALLOC_CONF") != 0
+                     ? "another build of the program; Rust: the feature 'profiling' of its jemalloc"
+                     : "LD_PRELOAD, or another build");
         return false;
     case PROF_DISABLED:
-        write_start_command(conf, out, size);
+        /* Later options override earlier ones, so the present value comes first. */
+        snprintf(out, size,
+                 "start it with %s=%s%sprof:true,prof_active:false; no jemalloc can enable "
+                 "profiling later",
+                 name, keeps ? text : "", keeps ? "," : "");
         return false;
     case PROF_DENSE:
     case PROF_SPARSE:

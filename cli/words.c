@@ -5,28 +5,35 @@
 #include <stdio.h>
 #include <string.h>
 
-static const char *join_words(const char *const *words, size_t count, char *out, size_t size)
-{
-    out[0] = '\0';
-    for (size_t i = 0; i < count; i++)
-        snprintf(out + strlen(out), size - strlen(out), "%s%s", i ? ", " : "", words[i]);
-    return out;
-}
-
 bool words_refuse(const char *kind, const char *wrong, const char *const *words, size_t count)
 {
     struct suggestion suggestion;
-    char clean[64], text[256];
+    char clean[64], text[256] = "";
 
     suggest_begin(&suggestion, wrong);
     for (size_t i = 0; i < count; i++)
         suggest_consider(&suggestion, words[i]);
     message_clean(wrong, clean, sizeof clean);
-    if (suggestion.count)
+    if (suggestion.count) {
         message("unknown %s '%s': did you mean %s?", kind, clean,
                 suggest_text(&suggestion, "", text, sizeof text));
-    else
-        message("unknown %s '%s': must be one of %s", kind, clean,
-                join_words(words, count, text, sizeof text));
+        return false;
+    }
+    for (size_t i = 0; i < count; i++)
+        snprintf(text + strlen(text), sizeof text - strlen(text), "%s%s", i ? ", " : "", words[i]);
+    message("unknown %s '%s': must be one of %s", kind, clean, text);
     return false;
+}
+
+const char *filename_flaw_text(enum filename_flaw flaw)
+{
+    static const char *const texts[] = {
+        [FILENAME_EMPTY] = "the file name is empty",
+        [FILENAME_TOO_LONG] = "the file name is too long",
+        [FILENAME_DIRECTIVE] =
+            "unknown directive in the file name: must be one of %n, %p, %P, %t, %r, %h, %%",
+        [FILENAME_VARIES] = "%t and %r are valid only in the file name, not in its directory",
+    };
+
+    return texts[flaw];
 }

@@ -1,5 +1,7 @@
-/* Words of the command line that are none of those to choose from. */
+/* Words of the command line that are none of those to choose from, or are no file names. */
 #pragma once
+
+#include "run/filename.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -9,3 +11,6 @@
  * "unknown unit 'x': must be one of auto, B, ...". Returns false, for the caller.
  */
 bool words_refuse(const char *kind, const char *wrong, const char *const *words, size_t count);
+
+/* The flaw in the name of an output file, in words; NULL if there is none. */
+const char *filename_flaw_text(enum filename_flaw flaw);

@@ -9,20 +9,16 @@
 
 #define SECOND_NS ((uint64_t)1000000000)
 
-/* Now, as a start time in /proc/PID/stat: since boot, in the tool's time namespace, too. */
-static uint64_t ticks_now(void)
+void children_await(struct children *children)
 {
     const uint64_t ticks = (uint64_t)sysconf(_SC_CLK_TCK);
     struct timespec now;
 
-    clock_gettime(CLOCK_BOOTTIME, &now);
-    return (uint64_t)now.tv_sec * ticks + (uint64_t)now.tv_nsec * ticks / SECOND_NS;
-}
-
-void children_await(struct children *children)
-{
-    if (!children->awaited)
-        children->since = ticks_now();
+    if (!children->awaited) {
+        /* As a start time in /proc/PID/stat: since boot, in the tool's time namespace, too. */
+        clock_gettime(CLOCK_BOOTTIME, &now);
+        children->since = (uint64_t)now.tv_sec * ticks + (uint64_t)now.tv_nsec * ticks / SECOND_NS;
+    }
     children->awaited = true;
 }
 
@@ -36,14 +32,6 @@ void children_recognise(struct children *children, struct attachment *attachment
     children->active_at = attachment->byte.at;
 }
 
-static bool reads_false(const struct children *children, struct memory *memory)
-{
-    unsigned char active;
-
-    return children->active_at &&
-           memory_read(memory, children->active_at, &active, sizeof active) && !active;
-}
-
 /* True if it stems from the target by fork alone, and prof.active is not known to be false. */
 static bool samples_on(const struct children *children, struct attachment *parent,
                        const struct target_pin *pin)
@@ -51,12 +39,15 @@ static bool samples_on(const struct children *children, struct attachment *paren
     struct target target;
     struct memory memory;
     struct fault ignored;
+    unsigned char active = true;
     bool on = false;
 
     if (target_open_pinned(&target, &parent->proc, pin, &ignored) == FAULT_NONE &&
         syscall(SYS_kcmp, parent->target.pid, pin->pid, KCMP_VM, 0, 0) != 0) {
         memory_open(&memory, &target, &parent->gate);
-        on = exec_mark_matches(&children->mark, &memory) && !reads_false(children, &memory);
+        if (exec_mark_matches(&children->mark, &memory))
+            on = !children->active_at ||
+                 !memory_read(&memory, children->active_at, &active, sizeof active) || active;
         memory_close(&memory);
     }
     target_close(&target);

@@ -94,65 +94,41 @@ static void put_clean(struct text *text, const char *word)
         put(text, "_", 1);
 }
 
-/* "412MiB", "1.9GiB" */
-static void put_bytes(struct text *text, uint64_t bytes)
-{
-    char word[32];
-
-    if (bytes < (uint64_t)10 << 30)
-        snprintf(word, sizeof word, "%lluMiB", (unsigned long long)(bytes >> 20));
-    else
-        snprintf(word, sizeof word, "%.1fGiB", (double)bytes / (1 << 30));
-    put(text, word, strlen(word));
-}
-
-static void put_number(struct text *text, int number)
-{
-    char word[16];
-
-    snprintf(word, sizeof word, "%d", number);
-    put(text, word, strlen(word));
-}
-
-static void put_time(struct text *text, time_t when)
-{
-    char word[32];
-    struct tm tm;
-
-    if (!gmtime_r(&when, &tm) || !strftime(word, sizeof word, "%Y%m%dT%H%M%SZ", &tm))
-        strcpy(word, "_");
-    put(text, word, strlen(word));
-}
-
 static void put_directive(struct text *text, char letter, const struct filename_facts *facts)
 {
+    char word[32] = "%";
+    struct tm tm;
+
     switch (letter) {
     case 'n':
         put_clean(text, facts->name);
-        break;
-    case 'p':
-        put_number(text, facts->pid);
-        break;
-    case 'P':
-        put_number(text, facts->ns_pid);
-        break;
-    case 't':
-        put_time(text, facts->time);
-        break;
-    case 'r':
-        put_bytes(text, facts->rss_bytes);
-        break;
+        return;
     case 'h':
         put_clean(text, facts->host);
+        return;
+    case 'p':
+        snprintf(word, sizeof word, "%d", facts->pid);
         break;
-    default:
-        put(text, "%", 1);
+    case 'P':
+        snprintf(word, sizeof word, "%d", facts->ns_pid);
+        break;
+    case 't':
+        if (!gmtime_r(&facts->time, &tm) || !strftime(word, sizeof word, "%Y%m%dT%H%M%SZ", &tm))
+            strcpy(word, "_");
+        break;
+    case 'r': /* "412MiB", "1.9GiB" */
+        if (facts->rss_bytes < (uint64_t)10 << 30)
+            snprintf(word, sizeof word, "%lluMiB", (unsigned long long)(facts->rss_bytes >> 20));
+        else
+            snprintf(word, sizeof word, "%.1fGiB", (double)facts->rss_bytes / (1 << 30));
         break;
     }
+    put(text, word, strlen(word));
 }
 
-static void put_template(struct text *text, const char *template,
-                         const struct filename_facts *facts)
+/* Puts an expanded template, and terminates it with a NUL; false if it is too long. */
+static bool put_template(struct text *text, const char *template,
+                         const struct filename_facts *facts, const char *extension)
 {
     for (const char *p = template; *p;) {
         const char *end = strchr(p, '%');
@@ -162,28 +138,19 @@ static void put_template(struct text *text, const char *template,
         if (*p && next_directive(&p))
             put_directive(text, p[-1], facts);
     }
-}
-
-/* Terminates the text with a NUL; false if it was too long. */
-static bool terminate_text(struct text *text)
-{
+    put(text, extension, strlen(extension));
     if (text->len >= text->size)
         return false;
     text->out[text->len] = '\0';
     return true;
 }
 
-static bool is_directory(const char *path)
-{
-    struct stat st;
-    return stat(path, &st) == 0 && S_ISDIR(st.st_mode);
-}
-
 bool filename_is_directory(const char *template)
 {
     size_t len = strlen(template);
+    struct stat st;
 
-    return len && (template[len - 1] == '/' || is_directory(template));
+    return len && (template[len - 1] == '/' || (stat(template, &st) == 0 && S_ISDIR(st.st_mode)));
 }
 
 bool filename_is_of_each(const char *template)
@@ -202,16 +169,13 @@ bool filename_expand(const char *template, const char *extension,
 {
     struct text text = {out, size, 0};
 
-    put_template(&text, template, facts);
-    if (!terminate_text(&text))
+    if (!put_template(&text, template, facts, ""))
         return false;
     if (text.len > 0 && !filename_is_directory(out))
         return true;
     if (text.len > 0 && out[text.len - 1] != '/')
         put(&text, "/", 1);
-    put_template(&text, FILENAME_DEFAULT, facts);
-    put(&text, extension, strlen(extension));
-    return terminate_text(&text);
+    return put_template(&text, FILENAME_DEFAULT, facts, extension);
 }
 
 /* Returns the extension of a path, such as ".pb.gz"; its end if it has none. */

@@ -116,34 +116,26 @@ void interrupt_finished(void)
     unfinished = NULL;
 }
 
-/* Like mkostemp(3), in an open directory. */
-static int make_temporary(int dir, char *template)
+int interrupt_make_unfinished(int dir, char *template)
 {
     static const char letters[] = "abcdefghijklmnopqrstuvwxyz0123456789";
     char *end = template + strlen(template);
     unsigned char random[TEMPORARY_LETTERS];
-    int fd = -1;
+    sigset_t former;
+    int err, fd = -1;
 
+    interrupt_block(&former);
+    unfinished_comes = 1;
     for (int i = 0; i < TRIES_MAX; i++) {
         if (getrandom(random, sizeof random, 0) != (ssize_t)sizeof random)
-            return -1;
+            break;
         for (size_t k = 0; k < sizeof random; k++)
             end[(ssize_t)k - TEMPORARY_LETTERS] = letters[random[k] % (sizeof letters - 1)];
         fd = openat(dir, template, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
         if (fd >= 0 || errno != EEXIST)
             break;
     }
-    return fd;
-}
-
-int interrupt_make_unfinished(int dir, char *template)
-{
-    sigset_t former;
-
-    interrupt_block(&former);
-    unfinished_comes = 1;
-    int fd = make_temporary(dir, template);
-    int err = errno;
+    err = errno;
     unfinished_dir = dir;
     if (fd >= 0)
         unfinished = template;

@@ -99,31 +99,10 @@ void last_profile_make_room(struct last_profile *last, const struct attachment *
     }
 }
 
-/* The run's own reads stay what its messages are about. */
-static fault_code read_unstopped(struct attachment *attachment, struct sink *text,
-                                 struct reading *reading, struct fault *fault)
-{
-    const struct read_summary former = attachment->read;
-    fault_code rc = access_read(attachment, text, fault);
-
-    *reading = attachment->read.last;
-    attachment->read = former;
-    return rc;
-}
-
-/* The kernel may take the memory of a killed process away while it is read. */
-static fault_code check_alive(const struct attachment *attachment, struct fault *fault)
-{
-    const struct target *target = &attachment->target;
-
-    if (target_look_end(target, target_via(target)) != TARGET_ENDS)
-        return FAULT_NONE;
-    return fault_set(fault, FAULT_GONE, ESRCH, "read the profile", "%d", (int)target->pid);
-}
-
 static fault_code take_complete(struct last_profile *last, struct attachment *attachment,
                                 uint64_t until, struct reading *reading, struct fault *fault)
 {
+    const struct target *target = &attachment->target;
     struct capture *next = &last->next;
     struct timespec now;
     fault_code rc = attachment_renew(attachment, interrupt_flag(), fault);
@@ -132,37 +111,21 @@ static fault_code take_complete(struct last_profile *last, struct attachment *at
         attachment->deadline.at = until;
     clock_gettime(CLOCK_REALTIME, &now);
     next->time_ns = (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
-    next->text.len = 0;
-    next->text.limit = text_limit(last, attachment);
+    if (rc == FAULT_NONE) { /* the run's own reads stay what its messages are about */
+        const struct read_summary former = attachment->read;
+        next->text.len = 0;
+        next->text.limit = text_limit(last, attachment);
+        rc = access_read(attachment, &next->text, fault);
+        *reading = attachment->read.last;
+        attachment->read = former;
+    }
     if (rc == FAULT_NONE)
-        rc = read_unstopped(attachment, &next->text, reading, fault);
-    if (rc == FAULT_NONE)
-        rc = dump_complete(&attachment->target, &next->text, fault);
-    if (rc == FAULT_NONE)
-        rc = check_alive(attachment, fault);
+        rc = dump_complete(target, &next->text, fault);
+    /* The kernel may take the memory of a killed process away while it is read. */
+    if (rc == FAULT_NONE && target_look_end(target, target_via(target)) == TARGET_ENDS)
+        rc = fault_set(fault, FAULT_GONE, ESRCH, "read the profile", "%d", (int)target->pid);
     attachment_rest(attachment);
     return rc;
-}
-
-/* A large text would only take memory until the next one. */
-static void free_large(struct capture *next)
-{
-    if (next->text.mapped > SPARE_MOST) {
-        capture_free(next);
-        capture_init(next);
-    }
-}
-
-static void keep_next(struct last_profile *last, uint64_t at_ns, uint64_t rss)
-{
-    const struct capture former = last->kept;
-
-    last->kept = last->next;
-    last->next = former;
-    last->kept.bytes = last->kept.text.len;
-    last->kept.taken = true;
-    last->at_ns = at_ns;
-    last->rss = rss;
 }
 
 /* Once for each cause that lasts. */
@@ -192,7 +155,13 @@ void last_profile_take(struct last_profile *last, struct attachment *attachment,
     }
     rc = take_complete(last, attachment, until, &reading, &fault);
     if (rc == FAULT_NONE) {
-        keep_next(last, began, rss);
+        const struct capture former = last->kept;
+        last->kept = last->next;
+        last->next = former;
+        last->kept.bytes = last->kept.text.len;
+        last->kept.taken = true;
+        last->at_ns = began;
+        last->rss = rss;
         last->reading = reading;
         attachment_note(attachment,
                         &(struct run_note){.kind = NOTE_KEPT, .count = last->kept.bytes});
@@ -204,7 +173,10 @@ void last_profile_take(struct last_profile *last, struct attachment *attachment,
     } else {
         note_unkept(last, attachment, &fault);
     }
-    free_large(&last->next);
+    if (last->next.text.mapped > SPARE_MOST) { /* it would only take memory until the next one */
+        capture_free(&last->next);
+        capture_init(&last->next);
+    }
     last->failed = rc == FAULT_NONE ? 0 : last->failed + 1;
     plan_after(last, clock_now() - began);
     if (rc == FAULT_UNREADABLE)

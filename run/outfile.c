@@ -64,65 +64,36 @@ static int check_entry(struct outfile *out, int dir, const char *name, const str
     return -EACCES;
 }
 
-/* Cuts the next component off the rest and returns it; NULL: none is left. */
-static char *next_part(struct walk *walk, bool *last, bool *slash)
-{
-    char *part = walk->rest + strspn(walk->rest, "/"), *end = part + strcspn(part, "/");
-
-    if (end == part)
-        return NULL;
-    *slash = *end == '/';
-    walk->rest = end + (*slash ? strspn(end, "/") : 0);
-    *end = '\0';
-    *last = !*walk->rest;
-    return part;
-}
-
 static void move_to(struct walk *walk, int dir)
 {
     util_close(&walk->dir);
     walk->dir = dir;
 }
 
-/* Puts the text of a link before the rest. */
-static int prepend(struct walk *walk, const char *text)
+static int follow_text(struct walk *walk, int link, bool slash)
 {
-    char whole[sizeof walk->path];
-    int n = snprintf(whole, sizeof whole, "%s%s%s", text, *walk->rest ? "/" : "", walk->rest);
+    char text[PATH_MAX + 1], whole[sizeof walk->path];
+    ssize_t len = readlinkat(link, "", text, PATH_MAX - 1);
+    int root, n;
 
+    if (len <= 0)
+        return len < 0 ? -errno : -ENOENT;
+    text[len] = '\0';
+    if (slash && !*walk->rest)
+        strcat(text, "/"); /* it must be a directory */
+
+    n = snprintf(whole, sizeof whole, "%s%s%s", text, *walk->rest ? "/" : "", walk->rest);
     if (n < 0 || (size_t)n >= sizeof whole)
         return -ENAMETOOLONG;
     memcpy(walk->path, whole, (size_t)n + 1);
     walk->rest = walk->path;
-    return 0;
-}
-
-static int read_link(int link, char *text, size_t size)
-{
-    ssize_t n = readlinkat(link, "", text, size - 1);
-
-    if (n < 0)
-        return -errno;
-    text[n] = '\0';
-    return n ? 0 : -ENOENT;
-}
-
-static int follow_text(struct walk *walk, int link, bool slash)
-{
-    char text[PATH_MAX + 1];
-    int rc = read_link(link, text, PATH_MAX);
-
-    if (rc == 0 && slash && !*walk->rest)
-        strcat(text, "/"); /* it must be a directory */
-    if (rc == 0)
-        rc = prepend(walk, text);
-    if (rc == 0 && text[0] == '/') {
-        int root = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
+    if (text[0] == '/') {
+        root = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
         if (root < 0)
             return -errno;
         move_to(walk, root);
     }
-    return rc;
+    return 0;
 }
 
 static int end_walk(struct walk *walk, const char *name)
@@ -174,13 +145,6 @@ static int move_in_root(struct walk *walk, const char *path)
     return 0;
 }
 
-static int directory_in_root(struct walk *walk)
-{
-    int rc = move_in_root(walk, *walk->rest ? walk->rest : ".");
-
-    return rc ? rc : -EISDIR;
-}
-
 /* Walks the rest of a path below /proc/PID/root, which is dir. */
 static int walk_in_root(struct walk *walk)
 {
@@ -191,8 +155,10 @@ static int walk_in_root(struct walk *walk)
     if (fstat(walk->dir, &st))
         return -errno;
     walk->out->root = st.st_uid;
-    if (walk->to_directory)
-        return directory_in_root(walk);
+    if (walk->to_directory) {
+        int rc = move_in_root(walk, *walk->rest ? walk->rest : ".");
+        return rc ? rc : -EISDIR;
+    }
     if (!*name || strcmp(name, ".") == 0 || strcmp(name, "..") == 0)
         return -EISDIR;
     if (slash) {
@@ -249,17 +215,6 @@ static int follow(struct walk *walk, int link, const char *part, const struct st
     return rc == 1 ? follow_text(walk, link, slash) : rc;
 }
 
-/* O_DIRECTORY triggers an automount; O_PATH alone would see an empty directory. */
-static int enter(struct walk *walk, const char *part)
-{
-    int dir = openat(walk->dir, part, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-
-    if (dir < 0)
-        return -errno;
-    move_to(walk, dir);
-    return 0;
-}
-
 static int step(struct walk *walk, const char *part, bool last, bool slash)
 {
     bool up = strcmp(part, "..") == 0;
@@ -272,21 +227,28 @@ static int step(struct walk *walk, const char *part, bool last, bool slash)
         return -errno;
     if (S_ISLNK(st.st_mode))
         return follow(walk, named, part, &st, slash);
-    if (S_ISDIR(st.st_mode)) {
-        int rc = last && !walk->to_directory ? 0 : enter(walk, part);
-        return rc == 0 && last ? -EISDIR : rc;
+    if (!S_ISDIR(st.st_mode))
+        return last && !slash ? arrive(walk, named, part, &st) : -ENOTDIR;
+    if (!last || walk->to_directory) {
+        /* O_DIRECTORY triggers an automount; O_PATH alone would see an empty directory. */
+        int dir = openat(walk->dir, part, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+        if (dir < 0)
+            return -errno;
+        move_to(walk, dir);
     }
-    return last && !slash ? arrive(walk, named, part, &st) : -ENOTDIR;
+    return last ? -EISDIR : 0;
 }
 
-static int start_walk(struct walk *walk, struct outfile *out, const char *path,
-                      enum outfile_links links)
+/* Returns -EISDIR, with walk->dir, if the path ends at a directory. */
+static int walk_all(struct walk *walk, struct outfile *out, const char *path)
 {
     struct stat root = {0};
+    int rc = 0;
 
     (void)stat("/", &root);
     *out = (struct outfile){.begun = true, .dir = -1, .special = -1, .root = root.st_uid};
-    *walk = (struct walk){.out = out, .links = links, .dir = -1};
+    walk->out = out;
+    walk->dir = -1;
     if (!*path)
         return -ENOENT;
     if (strlen(path) >= PATH_MAX)
@@ -294,31 +256,27 @@ static int start_walk(struct walk *walk, struct outfile *out, const char *path,
     memcpy(walk->path, path, strlen(path) + 1);
     walk->rest = walk->path;
     walk->dir = open(path[0] == '/' ? "/" : ".", O_PATH | O_DIRECTORY | O_CLOEXEC);
-    return walk->dir < 0 ? -errno : 0;
-}
+    if (walk->dir < 0)
+        return -errno;
 
-/* Returns -EISDIR, with walk->dir, if the path ends at a directory. */
-static int walk_all(struct walk *walk)
-{
-    bool last, slash;
-    int rc = 0;
-
-    while (rc == 0 && !walk->out->name && walk->out->special < 0) {
-        char *part = next_part(walk, &last, &slash);
-        if (!part)
+    while (rc == 0 && !out->name && out->special < 0) {
+        /* The next component is cut off the rest. */
+        char *part = walk->rest + strspn(walk->rest, "/"), *end = part + strcspn(part, "/");
+        bool slash = *end == '/';
+        if (end == part)
             return -EISDIR;
-        rc = step(walk, part, last, slash);
+        walk->rest = end + strspn(end, "/");
+        *end = '\0';
+        rc = step(walk, part, !*walk->rest, slash);
     }
     return rc;
 }
 
 int outfile_find(struct outfile *out, const char *path, enum outfile_links links)
 {
-    struct walk walk;
-    int rc = start_walk(&walk, out, path, links);
+    struct walk walk = {.links = links};
+    int rc = walk_all(&walk, out, path);
 
-    if (rc == 0)
-        rc = walk_all(&walk);
     util_close(&walk.dir);
     return rc;
 }
@@ -348,12 +306,9 @@ int outfile_replaceable(struct outfile *out, const char *name)
 int outfile_directory(const char *path)
 {
     struct outfile out;
-    struct walk walk;
-    int rc = start_walk(&walk, &out, path, OUTFILE_FOLLOW);
+    struct walk walk = {.links = OUTFILE_FOLLOW, .to_directory = true};
+    int rc = walk_all(&walk, &out, path);
 
-    walk.to_directory = true;
-    if (rc == 0)
-        rc = walk_all(&walk);
     if (rc == -EISDIR) {
         rc = openat(walk.dir, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
         rc = rc < 0 ? -errno : rc;

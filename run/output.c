@@ -78,35 +78,6 @@ static fault_code open_special(struct output *output, struct fault *fault)
 }
 
 /*
- * For a new file the last link is not followed, unless it leads to a FIFO or a device. If the name
- * must be free, an entry that the rules forbid is reported as such.
- */
-static int find(struct output *output, const char *path, bool may_exist)
-{
-    int rc = outfile_find(&output->file, path, OUTFILE_FOLLOW);
-
-    if (!output->fresh || (rc == 0 && output->file.special >= 0))
-        return rc;
-    if (rc == -EACCES && output->file.at[0] && !may_exist)
-        return rc;
-    outfile_close(&output->file);
-    return outfile_find(&output->file, path, OUTFILE_LAST_LINK);
-}
-
-/* Returns the file descriptor that path names, as "/dev/fd/3" does; -1: it names none. */
-static int descriptor_of(const char *path)
-{
-    int fd, end = 0;
-
-    if (strcmp(path, "/dev/stderr") == 0)
-        return STDERR_FILENO;
-    if (sscanf(path, "/dev/fd/%d%n", &fd, &end) != 1 &&
-        sscanf(path, "/proc/self/fd/%d%n", &fd, &end) != 1)
-        return -1;
-    return path[end] ? -1 : fd;
-}
-
-/*
  * Writes to a copy of a file descriptor that the tool was started with. The tool opens its own,
  * which may lead to a target, with FD_CLOEXEC: they are refused.
  */
@@ -125,11 +96,29 @@ static fault_code open_descriptor(struct output *output, int fd, const char *pat
 static fault_code open_named(struct output *output, const char *path, bool may_exist,
                              struct fault *fault)
 {
-    int rc, fd = descriptor_of(path);
+    int rc, fd = -1, end = 0;
+    bool forbidden;
 
+    /* A file descriptor, as "/dev/fd/3" names it. */
+    if (strcmp(path, "/dev/stderr") == 0)
+        fd = STDERR_FILENO;
+    else if ((sscanf(path, "/dev/fd/%d%n", &fd, &end) == 1 ||
+              sscanf(path, "/proc/self/fd/%d%n", &fd, &end) == 1) &&
+             path[end])
+        fd = -1;
     if (fd >= 0)
         return open_descriptor(output, fd, path, fault);
-    rc = find(output, path, may_exist);
+
+    /*
+     * For a new file the last link is not followed, unless it leads to a FIFO or a device. If the
+     * name must be free, an entry that the rules forbid is reported as such.
+     */
+    rc = outfile_find(&output->file, path, OUTFILE_FOLLOW);
+    forbidden = rc == -EACCES && output->file.at[0] && !may_exist;
+    if (output->fresh && (rc || output->file.special < 0) && !forbidden) {
+        outfile_close(&output->file);
+        rc = outfile_find(&output->file, path, OUTFILE_LAST_LINK);
+    }
     if (rc)
         return refused(fault, -rc, &output->file, *path ? path : "''");
     output->path = strdup(path);
@@ -306,10 +295,9 @@ static int rename_over(struct output *output)
 
     if (file->guarded) {
         err = rename_new(file->dir, output->temporary, file->name);
-        if (err == EEXIST)
-            err = -outfile_replaceable(file, file->name);
-        else
+        if (err != EEXIST)
             return err;
+        err = -outfile_replaceable(file, file->name);
         if (err)
             return err;
     }
@@ -319,7 +307,7 @@ static int rename_over(struct output *output)
 /* Uses the first free number, so that no recorded profile is lost because a name is taken. */
 static int name_new(struct output *output)
 {
-    char name[FILENAME_MAX_BYTES];
+    char name[FILENAME_MAX_BYTES], *copy;
     int err = EEXIST;
 
     for (unsigned i = output->number; err == EEXIST && i < NUMBERS_MAX; i++) {
@@ -328,23 +316,14 @@ static int name_new(struct output *output)
                   : ENAMETOOLONG;
         output->number = i;
     }
-    if (!err) {
-        char *copy = strdup(name);
-        if (!copy)
-            return ENOMEM;
-        free(output->path);
-        output->path = copy;
-    }
-    return err;
-}
-
-static int give_name(struct output *output)
-{
-    if (!output->temporary)
-        return 0;
-    if (output->fresh)
-        return name_new(output);
-    return rename_over(output);
+    if (err)
+        return err;
+    copy = strdup(name);
+    if (!copy)
+        return ENOMEM;
+    free(output->path);
+    output->path = copy;
+    return 0;
 }
 
 fault_code output_finish(struct output *output, const void *bytes, size_t len, struct fault *fault)
@@ -358,8 +337,8 @@ fault_code output_finish(struct output *output, const void *bytes, size_t len, s
         err = errno;
     if (!err)
         output->fd = -1;
-    if (!err)
-        err = give_name(output);
+    if (!err && output->temporary)
+        err = output->fresh ? name_new(output) : rename_over(output);
     output->ns = clock_now() - begun;
     if (err && output->standard)
         return output_stdout_failed(fault, err);

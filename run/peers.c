@@ -38,22 +38,17 @@ void peers_mark(const struct peers *peers, enum peer_mark mark, bool set)
         (void)fcntl(peers->fd, F_SETLK, &lock);
 }
 
-/* Not an effective id: that of a set-user-ID program is its owner's, whoever has started it. */
-static bool is_heeded(const struct peers *peers, pid_t pid)
-{
-    struct proc_status status;
-
-    return pid > 0 && process_status(peers->proc, pid, &status) == 0 &&
-           (status.uid == 0 || status.uid == getuid());
-}
-
 /* Asks for a lock that excludes the others' shared ones; the own one is no obstacle. */
 bool peers_others(const struct peers *peers, enum peer_mark mark)
 {
     struct flock lock = lock_of(mark, F_WRLCK);
+    struct proc_status status;
 
-    return peers->opened && fcntl(peers->fd, F_GETLK, &lock) == 0 && lock.l_type != F_UNLCK &&
-           is_heeded(peers, lock.l_pid);
+    if (!peers->opened || fcntl(peers->fd, F_GETLK, &lock) || lock.l_type == F_UNLCK)
+        return false;
+    /* Not an effective id: that of a set-user-ID program is its owner's, whoever has started it. */
+    return lock.l_pid > 0 && process_status(peers->proc, lock.l_pid, &status) == 0 &&
+           (status.uid == 0 || status.uid == getuid());
 }
 
 bool peers_sample(const struct target *target)

@@ -128,22 +128,6 @@ void rules_restart(struct rules *rules)
 
 /* ---- one rule at a moment ---- */
 
-static void measure_rss(const struct rule *rule, struct rule_state *state,
-                        const struct measures *measures)
-{
-    state->value = (double)measures->rss;
-    state->threshold =
-        rule->in_percent ? rule->share * (double)measures->limit : (double)rule->bytes;
-}
-
-static void measure_cgroup(const struct rule *rule, struct rule_state *state,
-                           const struct measures *measures)
-{
-    state->value = rule->in_percent ? (double)measures->used : (double)measures->own_used;
-    state->threshold =
-        rule->in_percent ? rule->share * (double)measures->used_of : (double)rule->bytes;
-}
-
 /* A starting process grows: one that is younger than the window is not judged. */
 static void measure_growth(const struct rule *rule, struct rule_state *state,
                            const struct measures *measures)
@@ -199,29 +183,22 @@ static bool is_true_alarm(const struct rule *rule, const struct rule_state *stat
     return now > before && now - before >= rule_stall_us(rule);
 }
 
-static void update_rate(struct rule_state *state, double former, uint64_t now_ns)
-{
-    double rate;
-
-    if (!state->looked_at || now_ns <= state->looked_at)
-        return;
-    rate = (state->value - former) * 1e9 / (double)(now_ns - state->looked_at);
-    state->rate *= 0.7; /* decays slowly, as growth may come in bursts */
-    if (rate > state->rate)
-        state->rate = rate;
-}
-
 static void evaluate_rule(const struct rule *rule, struct rule_state *state,
                           const struct measures *measures, bool alarm)
 {
-    double former = state->value;
+    const double former = state->value;
+    double rate;
 
     switch (rule->metric) {
     case METRIC_RSS:
-        measure_rss(rule, state, measures);
+        state->value = (double)measures->rss;
+        state->threshold =
+            rule->in_percent ? rule->share * (double)measures->limit : (double)rule->bytes;
         break;
     case METRIC_CGROUP:
-        measure_cgroup(rule, state, measures);
+        state->value = rule->in_percent ? (double)measures->used : (double)measures->own_used;
+        state->threshold =
+            rule->in_percent ? rule->share * (double)measures->used_of : (double)rule->bytes;
         break;
     case METRIC_GROW:
         measure_growth(rule, state, measures);
@@ -229,7 +206,12 @@ static void evaluate_rule(const struct rule *rule, struct rule_state *state,
     default:
         measure_pressure(rule, state, measures);
     }
-    update_rate(state, former, measures->now_ns);
+    if (state->looked_at && measures->now_ns > state->looked_at) {
+        rate = (state->value - former) * 1e9 / (double)(measures->now_ns - state->looked_at);
+        state->rate *= 0.7; /* decays slowly, as growth may come in bursts */
+        if (rate > state->rate)
+            state->rate = rate;
+    }
     if (alarm && is_true_alarm(rule, state, measures))
         state->holds_until = measures->now_ns + rule->window_ns;
     state->holds = measures->now_ns < state->holds_until ||

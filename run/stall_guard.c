@@ -65,33 +65,15 @@ static void read_call(const struct stall_guard *stall_guard, char *call, size_t 
         call[0] = '\0';
 }
 
-/* True if the guard was stopped, false if the time has come. */
-static bool sleep_until(struct stall_guard *stall_guard, uint64_t at)
-{
-    const struct timespec until = {(time_t)(at / 1000000000), (long)(at % 1000000000)};
-    int rc;
-
-    do
-        rc = sem_clockwait(&stall_guard->stop, CLOCK_MONOTONIC, &until);
-    while (rc && errno == EINTR);
-    return rc == 0;
-}
-
-static fault_code fault_of_case(const struct stall_guard *stall_guard)
-{
-    const struct stall_guard_case *what = &stall_guard->what;
-
-    if (what->tid && *what->tid)
-        return FAULT_NO_ANSWER_HELD;
-    return clock_now() < stall_guard->at ? FAULT_INTERRUPTED : FAULT_NO_ANSWER;
-}
-
 static _Noreturn void give_up(const struct stall_guard *stall_guard, long nr)
 {
     const struct stall_guard_case *what = &stall_guard->what;
+    fault_code code = clock_now() < stall_guard->at ? FAULT_INTERRUPTED : FAULT_NO_ANSWER;
     struct fault fault = {0};
 
-    fault_set(&fault, fault_of_case(stall_guard), ETIMEDOUT, "read", "%s",
+    if (what->tid && *what->tid)
+        code = FAULT_NO_ANSWER_HELD;
+    fault_set(&fault, code, ETIMEDOUT, "read", "%s",
               syscall_name(nr) ? syscall_name(nr) : "a system call");
     _exit(what->stalled(what->ctx, &fault));
 }
@@ -109,75 +91,70 @@ static int looks_enough(const struct stall_guard *stall_guard, int same)
     return *interrupt_flag() ? LOOKS : 0;
 }
 
-/*
- * The kernel gives a signal to the watched thread, which does not take it in such a call. A
- * change of the own mask makes it look for signals that this thread may take.
- */
-static void take_signals(void)
-{
-    sigset_t all, mask;
-
-    sigfillset(&all);
-    pthread_sigmask(SIG_BLOCK, &all, &mask);
-    pthread_sigmask(SIG_SETMASK, &mask, NULL);
-}
-
 static void *guard_main(void *arg)
 {
     struct stall_guard *stall_guard = arg;
     char before[256] = "", now[256] = "";
-    int same = 0;
+    sigset_t all, mask;
+    int rc, same = 0;
 
+    sigfillset(&all);
     cpu_pin_end(&stall_guard->pin);
     sem_post(&stall_guard->begun);
-    while (!sleep_until(stall_guard, clock_now() + LOOK_NS)) {
+    for (;;) {
+        const uint64_t at = clock_now() + LOOK_NS;
+        const struct timespec until = {(time_t)(at / 1000000000), (long)(at % 1000000000)};
+        do
+            rc = sem_clockwait(&stall_guard->stop, CLOCK_MONOTONIC, &until);
+        while (rc && errno == EINTR);
+        if (rc == 0)
+            return NULL;
+
         read_call(stall_guard, now, sizeof now);
         same = now[0] && strcmp(now, before) == 0 ? same + 1 : 0;
-        if (same)
-            take_signals();
+        if (same) {
+            /*
+             * The kernel gives a signal to the watched thread, which does not take it in such a
+             * call. A change of the own mask makes it look for signals that this thread may take.
+             */
+            pthread_sigmask(SIG_BLOCK, &all, &mask);
+            pthread_sigmask(SIG_SETMASK, &mask, NULL);
+        }
         int enough = looks_enough(stall_guard, same);
         if (enough && same >= enough)
             give_up(stall_guard, strtol(now, NULL, 10));
         memcpy(before, now, sizeof before);
     }
-    return NULL;
 }
 
-/*
- * The ticks of the deadline are for the watched thread; a second Ctrl-C is handled here. Stop
- * signals of job control are blocked: they would stop the tool while a thread of the target is
- * stopped.
- */
-static int start_thread(struct stall_guard *stall_guard)
+void stall_guard_start(struct stall_guard *stall_guard, uint64_t timeout_ns,
+                       const struct stall_guard_case *what)
 {
     pthread_attr_t attr;
     sigset_t others, mask;
-    int err = pthread_attr_init(&attr);
 
-    if (err)
-        return err;
+    *stall_guard = (struct stall_guard){.at = clock_now() + timeout_ns + GRACE_NS,
+                                        .watched = (pid_t)syscall(SYS_gettid),
+                                        .what = *what};
+    if (!what->stalled || sem_init(&stall_guard->begun, 0, 0) ||
+        sem_init(&stall_guard->stop, 0, 0) || pthread_attr_init(&attr))
+        return;
+    /*
+     * The ticks of the deadline are for the watched thread; a second Ctrl-C is handled here. Stop
+     * signals of job control are blocked: they would stop the tool while a thread of the target is
+     * stopped.
+     */
     sigemptyset(&others);
     sigaddset(&others, SIGALRM);
     interrupt_add_stops(&others);
     pthread_sigmask(SIG_BLOCK, &others, &mask);
     (void)pthread_attr_setstacksize(&attr, STACK_SIZE);
     cpu_pin_begin(&stall_guard->pin);
-    err = pthread_create(&stall_guard->thread, &attr, guard_main, stall_guard);
+    stall_guard->started =
+        pthread_create(&stall_guard->thread, &attr, guard_main, stall_guard) == 0;
     cpu_pin_end(&stall_guard->pin);
     pthread_sigmask(SIG_SETMASK, &mask, NULL);
     pthread_attr_destroy(&attr);
-    return err;
-}
-
-void stall_guard_start(struct stall_guard *stall_guard, uint64_t timeout_ns,
-                       const struct stall_guard_case *what)
-{
-    *stall_guard = (struct stall_guard){.at = clock_now() + timeout_ns + GRACE_NS,
-                                        .watched = (pid_t)syscall(SYS_gettid),
-                                        .what = *what};
-    if (!what->stalled || sem_init(&stall_guard->begun, 0, 0) || sem_init(&stall_guard->stop, 0, 0))
-        return;
-    stall_guard->started = start_thread(stall_guard) == 0;
     while (stall_guard->started && sem_wait(&stall_guard->begun) && errno == EINTR)
         continue;
 }

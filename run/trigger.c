@@ -27,36 +27,26 @@ static int compare_trigger_tids(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-static const struct trigger_thread *find_former_thread(const struct trigger *trigger, pid_t tid)
-{
-    const struct trigger_thread key = {.tid = tid};
-
-    if (!trigger->thread_count)
-        return NULL;
-    return bsearch(&key, trigger->threads, trigger->thread_count, sizeof key, compare_trigger_tids);
-}
-
-/* A counter below its former value is that of another thread, which has the same id. */
-static uint64_t bytes_since(const struct trigger_thread *former, uint64_t allocated)
-{
-    if (former && !former->known)
-        return 0;
-    return former && allocated >= former->allocated ? allocated - former->allocated : allocated;
-}
-
 /* A thread that is new since the last look has started at 0. */
 static struct trigger_thread count_one_thread(struct trigger *trigger,
                                               const struct tsd_thread *thread, bool first)
 {
-    const struct trigger_thread *former = find_former_thread(trigger, thread->thread.tid);
+    const struct trigger_thread key = {.tid = thread->thread.tid}, *former = NULL;
     struct trigger_thread now = {.tid = thread->thread.tid, .known = !first};
 
+    if (trigger->thread_count)
+        former = bsearch(&key, trigger->threads, trigger->thread_count, sizeof key,
+                         compare_trigger_tids);
     if (former)
         now = *former;
     if (!thread->has_counts)
         return now;
-    if (!first)
-        trigger->allocated += bytes_since(former, thread->allocated);
+    if (!first && now.known) {
+        /* A counter below its former value is that of another thread, which has the same id. */
+        trigger->allocated += former && thread->allocated >= former->allocated
+                                  ? thread->allocated - former->allocated
+                                  : thread->allocated;
+    }
     now.known = true;
     now.allocated = thread->allocated;
     return now;
@@ -78,38 +68,6 @@ static bool count_all_threads(struct trigger *trigger, const struct tsd_threads 
     return true;
 }
 
-/* The proof of the counters needs the present mappings. */
-static fault_code read_thread_counters(struct trigger *trigger, struct tsd_threads *threads,
-                                       struct fault *fault)
-{
-    struct attachment *attachment = trigger->attachment;
-    struct modules now;
-    const struct tsd_source source = {.instance = &attachment->instance,
-                                      .modules = &now,
-                                      .target = &attachment->target,
-                                      .memory = &attachment->memory,
-                                      .variables = &trigger->variables};
-    fault_code rc = modules_load(&now, &attachment->target, fault);
-
-    memset(threads, 0, sizeof *threads);
-    if (rc != FAULT_NONE)
-        return rc;
-    rc = tsd_threads_read(threads, &source, fault);
-    modules_free(&now);
-    return rc;
-}
-
-static fault_code check_thread_counts(const struct tsd_threads *threads, struct fault *fault)
-{
-    const char *why = threads->unknown_why;
-
-    for (size_t i = 0; i < threads->count; i++)
-        if (threads->list[i].has_counts)
-            return FAULT_NONE;
-    return fault_set(fault, FAULT_NO_COUNTS, 0, "read threads", "%s",
-                     why ? why : "this jemalloc was built without statistics");
-}
-
 static uint64_t trigger_cpu_ns(void)
 {
     struct timespec now;
@@ -121,12 +79,29 @@ static uint64_t trigger_cpu_ns(void)
 static fault_code count_allocated(struct trigger *trigger, bool first, struct fault *fault)
 {
     const uint64_t start = trigger_cpu_ns();
-    struct tsd_threads threads;
-    fault_code rc = read_thread_counters(trigger, &threads, fault);
+    struct attachment *attachment = trigger->attachment;
+    struct tsd_threads threads = {0};
+    struct modules now;
+    /* The proof of the counters needs the present mappings. */
+    const struct tsd_source source = {.instance = &attachment->instance,
+                                      .modules = &now,
+                                      .target = &attachment->target,
+                                      .memory = &attachment->memory,
+                                      .variables = &trigger->variables};
+    fault_code rc = modules_load(&now, &attachment->target, fault);
+    bool counts = false;
     uint64_t rest;
 
-    if (rc == FAULT_NONE && first)
-        rc = check_thread_counts(&threads, fault);
+    if (rc == FAULT_NONE) {
+        rc = tsd_threads_read(&threads, &source, fault);
+        modules_free(&now);
+    }
+    for (size_t i = 0; i < threads.count; i++)
+        counts = counts || threads.list[i].has_counts;
+    if (rc == FAULT_NONE && first && !counts)
+        rc = fault_set(fault, FAULT_NO_COUNTS, 0, "read threads", "%s",
+                       threads.unknown_why ? threads.unknown_why
+                                           : "this jemalloc was built without statistics");
     if (rc == FAULT_NONE && !count_all_threads(trigger, &threads, first))
         rc = fault_set(fault, FAULT_INTERNAL, ENOMEM, "read threads", "%zu threads", threads.count);
     tsd_threads_free(&threads);

@@ -25,29 +25,25 @@ __attribute__((format(printf, 2, 3))) static void add_line(struct advice *advice
     va_end(list);
 }
 
-static bool is_defragmenting(const char *program)
-{
-    for (size_t i = 0; program && i < ARRAY_LEN(defragmenting); i++)
-        if (strcmp(program, defragmenting[i]) == 0)
-            return true;
-    return false;
-}
-
 static bool is_part(uint64_t bytes, uint64_t whole, unsigned percent)
 {
     return whole && (double)bytes * 100 >= (double)whole * percent;
 }
 
-/*
- * Redis refuses the setting unless it was compiled with the jemalloc of its source distribution
- * (HAVE_DEFRAG in config.c), which is always linked into the program.
- */
-static void advise_restart(struct advice *advice, const struct advice_facts *facts)
+static void advise_slabs(struct advice *advice, const struct advice_facts *facts, const char *pid)
 {
-    if (is_defragmenting(facts->program) && facts->in_program)
+    bool defragments = false;
+
+    for (size_t i = 0; facts->program && i < ARRAY_LEN(defragmenting); i++)
+        defragments = defragments || strcmp(facts->program, defragmenting[i]) == 0;
+    /*
+     * Redis refuses the setting unless it was compiled with the jemalloc of its source
+     * distribution (HAVE_DEFRAG in config.c), which is always linked into the program.
+     */
+    if (defragments && facts->in_program)
         add_line(advice, "helps: redis-cli CONFIG SET activedefrag yes moves the objects together "
                          "while it runs; or a restart");
-    else if (is_defragmenting(facts->program))
+    else if (defragments)
         add_line(advice,
                  "helps: a restart; %s refuses activedefrag, as its jemalloc is a library of the "
                  "system and not the one that comes with it",
@@ -55,61 +51,41 @@ static void advise_restart(struct advice *advice, const struct advice_facts *fac
     else
         add_line(advice, "helps: a restart; jeattach purge does not: it returns no slab that has "
                          "an object in use");
-}
 
-static void advise_arenas(struct advice *advice, const struct advice_facts *facts)
-{
     if (facts->arenas > 1 && !is_part(facts->largest, facts->slabs, SPREAD_PERCENT))
         add_line(advice,
                  "helps: fewer arenas (narenas:N in MALLOC_CONF at its start): this space is "
                  "spread over %u, and each is filled only by threads of its own",
                  facts->arenas);
-}
-
-static void advise_stacks(struct advice *advice, const struct advice_facts *facts)
-{
-    char pid[16] = "PID";
-
-    if (facts->pid)
-        snprintf(pid, sizeof pid, "%d", facts->pid);
     if (facts->keeper)
         add_line(advice,
                  "helps: a pool or an arena of its own for the objects of %s, which outlive "
                  "those beside them",
                  facts->keeper);
-    else if (facts->has_stacks)
-        return;
-    else if (facts->can_sample)
+    else if (!facts->has_stacks && facts->can_sample)
         add_line(advice, "next: jeattach on %s, so that objects are sampled from now on", pid);
-    else
+    else if (!facts->has_stacks)
         add_line(advice,
                  "next: jeattach peek %s shows what these objects are; for their stacks, start it "
                  "with MALLOC_CONF=prof:true",
                  pid);
 }
 
-static void advise_pages(struct advice *advice, const struct advice_facts *facts)
+void advice_make(struct advice *advice, const struct advice_facts *facts)
 {
     char pid[16] = "PID";
 
     if (facts->pid)
         snprintf(pid, sizeof pid, "%d", facts->pid);
-    add_line(advice, "next: jeattach purge %s returns the free pages to the kernel", pid);
-    add_line(advice, "helps: background_thread:true and a small dirty_decay_ms in MALLOC_CONF at "
-                     "its start: free pages are then returned soon, by idle threads too");
-}
-
-void advice_make(struct advice *advice, const struct advice_facts *facts)
-{
     memset(advice, 0, sizeof *advice);
     switch (facts->most) {
     case ADVICE_SLABS:
-        advise_restart(advice, facts);
-        advise_arenas(advice, facts);
-        advise_stacks(advice, facts);
+        advise_slabs(advice, facts, pid);
         break;
     case ADVICE_PAGES:
-        advise_pages(advice, facts);
+        add_line(advice, "next: jeattach purge %s returns the free pages to the kernel", pid);
+        add_line(advice, "helps: background_thread:true and a small dirty_decay_ms in MALLOC_CONF "
+                         "at its start: free pages are then returned soon, by idle threads too");
         break;
     case ADVICE_PADDING:
         add_line(advice, "helps: cache_oblivious:false in MALLOC_CONF at its start (since jemalloc "

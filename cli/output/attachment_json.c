@@ -1,4 +1,5 @@
 #include "cli/output/attachment_json.h"
+#include "profile/stack_text.h"
 #include "run/access.h"
 
 void attachment_json_begin(const struct attachment *attachment, struct json *json)
@@ -37,10 +38,7 @@ void way_json(const struct attachment *attachment, struct json *json)
 void cut_short_json(uint64_t age_ns, struct json *json)
 {
     json_bool(json, "cut_short", age_ns);
-    if (age_ns)
-        json_number(json, "age_ns", age_ns);
-    else
-        json_null(json, "age_ns");
+    json_number_or_null(json, "age_ns", age_ns, age_ns);
 }
 
 void sampling_json(const struct sampling *sampling, struct json *json)
@@ -55,4 +53,29 @@ void sampling_json(const struct sampling *sampling, struct json *json)
         json_item_signed(json, sampling->children.first[i]);
     json_list_end(json);
     json_bool(json, "interrupted", sampling->interrupted);
+}
+
+void stack_json(struct json *json, const char *name, const struct samples *samples,
+                const struct sample *sample)
+{
+    const struct stack_call *call;
+    struct stack_walk walk = {0};
+
+    json_list_begin(json, name);
+    while ((call = stack_walk_next(&walk, samples, sample))) {
+        json_item_begin(json);
+        json_text(json, "function", call->function->name);
+        json_text_or_null(json, "file", call->function->file);
+        json_number(json, "line", call->line);
+        json_item_end(json);
+    }
+    json_list_end(json);
+}
+
+void facts_json(struct json *json, const char *name, enum fact fact)
+{
+    if (fact == FACT_UNKNOWN)
+        json_null(json, name);
+    else
+        json_bool(json, name, fact == FACT_YES);
 }

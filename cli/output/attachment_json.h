@@ -2,6 +2,8 @@
 #pragma once
 
 #include "base/json.h"
+#include "jemalloc/build.h"
+#include "profile/samples.h"
 #include "run/attachment.h"
 #include "run/sampling.h"
 
@@ -18,3 +20,13 @@ void way_json(const struct attachment *attachment, struct json *json);
 void cut_short_json(uint64_t age_ns, struct json *json);
 /* Adds sampled_ns, old, new, toggled_by_other, interrupted. */
 void sampling_json(const struct sampling *sampling, struct json *json);
+
+/*
+ * Writes a list of the calls of a stack, the innermost first, each with function, file (null:
+ * unknown) and line (0: unknown). name as for json_list_begin.
+ */
+void stack_json(struct json *json, const char *name, const struct samples *samples,
+                const struct sample *sample);
+
+/* Adds a fact; an unknown one is null. */
+void facts_json(struct json *json, const char *name, enum fact fact);

@@ -22,16 +22,6 @@ struct bins_rows {
 
 /* ---- rows ---- */
 
-/* 0 if the counts contradict each other. */
-static uint64_t waste_of(const struct bins_row *row)
-{
-    uint64_t fit;
-
-    if (__builtin_mul_overflow(row->slabs, row->per_slab, &fit) || fit < row->objects)
-        return 0;
-    return (fit - row->objects) * row->size;
-}
-
 static void add_bins_row(struct bins_rows *rows, const struct bins_row *row)
 {
     if (!row->objects && !row->slabs)
@@ -39,31 +29,6 @@ static void add_bins_row(struct bins_rows *rows, const struct bins_row *row)
     rows->live += row->live;
     rows->waste += row->waste;
     rows->list[rows->count++] = *row;
-}
-
-static void add_small_class(struct bins_rows *rows, const struct extent_totals *totals, size_t i)
-{
-    const struct slab_total *slab = &totals->slab[i];
-    struct bins_row row = {.size = totals->classes.list[i].size,
-                           .per_slab = totals->classes.list[i].objects,
-                           .objects = totals_estimate(totals, slab->objects),
-                           .slabs = totals_estimate(totals, slab->slabs),
-                           .nonfull = totals_estimate(totals, slab->nonfull)};
-
-    row.live = row.objects * row.size;
-    row.waste = waste_of(&row);
-    add_bins_row(rows, &row);
-}
-
-/* Sampled objects of a small class have an extent of their own: they are shown as large ones. */
-static void add_large_class(struct bins_rows *rows, const struct extent_totals *totals, size_t i)
-{
-    const struct large_total *large = &totals->large[i];
-
-    add_bins_row(rows, &(struct bins_row){.size = totals->classes.list[i].size,
-                                          .large = true,
-                                          .objects = totals_estimate(totals, large->objects),
-                                          .live = totals_estimate(totals, large->bytes)});
 }
 
 static uint64_t rank_in(const struct bins_row *row, enum bins_order order)
@@ -93,14 +58,32 @@ static void make_bins_rows(struct bins_rows *rows, const struct bins_view *view)
 {
     const struct extent_totals *totals = view->totals;
     enum bins_order order = view->order;
+    uint64_t fit;
 
     rows->count = 0;
     rows->live = rows->waste = 0;
     rows->worst = NULL;
-    for (size_t i = 0; i < totals->classes.bins; i++)
-        add_small_class(rows, totals, i);
-    for (size_t i = 0; i < totals->classes.count; i++)
-        add_large_class(rows, totals, i);
+    for (size_t i = 0; i < totals->classes.bins; i++) {
+        const struct slab_total *slab = &totals->slab[i];
+        struct bins_row row = {.size = totals->classes.list[i].size,
+                               .per_slab = totals->classes.list[i].objects,
+                               .objects = totals_estimate(totals, slab->objects),
+                               .slabs = totals_estimate(totals, slab->slabs),
+                               .nonfull = totals_estimate(totals, slab->nonfull)};
+        row.live = row.objects * row.size;
+        /* 0 if the counts contradict each other. */
+        if (!__builtin_mul_overflow(row.slabs, row.per_slab, &fit) && fit >= row.objects)
+            row.waste = (fit - row.objects) * row.size;
+        add_bins_row(rows, &row);
+    }
+    /* Sampled objects of a small class have an extent of their own: they are shown as large. */
+    for (size_t i = 0; i < totals->classes.count; i++) {
+        const struct large_total *large = &totals->large[i];
+        add_bins_row(rows, &(struct bins_row){.size = totals->classes.list[i].size,
+                                              .large = true,
+                                              .objects = totals_estimate(totals, large->objects),
+                                              .live = totals_estimate(totals, large->bytes)});
+    }
     qsort_r(rows->list, rows->count, sizeof *rows->list, compare_bins_rows, &order);
     for (size_t i = 0; i < rows->count; i++)
         if (rows->list[i].waste > (rows->worst ? rows->worst->waste : 0))
@@ -115,19 +98,6 @@ static double percent_with(uint64_t part, uint64_t rest)
     double all = (double)part + (double)rest;
 
     return all > 0 ? 100 * (double)part / all : 0;
-}
-
-static void print_bins_answer(const struct bins_view *view, const struct bins_rows *rows, FILE *out)
-{
-    char name[64], version[VERSION_TEXT_MAX], live[UNITS_TEXT], waste[UNITS_TEXT];
-
-    fprintf(out, "%s[%d] jemalloc %s\n", message_clean(view->name, name, sizeof name), view->pid,
-            message_clean(view->version, version, sizeof version));
-    fprintf(out, "%s live; %s (%.0f %%) free in slabs", units_bytes((double)rows->live, live),
-            units_bytes((double)rows->waste, waste), percent_with(rows->waste, rows->live));
-    if (rows->worst)
-        fprintf(out, ", most in %" PRIu64 "-byte objects", rows->worst->size);
-    fputc('\n', out);
 }
 
 static void print_class_row(const struct bins_rows *rows, const struct bins_row *row, FILE *out)
@@ -148,22 +118,36 @@ static void print_class_row(const struct bins_rows *rows, const struct bins_row 
                 row->slabs, row->nonfull);
 }
 
-static void print_other_classes(const struct bins_rows *rows, size_t shown, FILE *out)
+void bins_view_print(const struct bins_view *view, FILE *out)
 {
-    char live_text[UNITS_TEXT], waste_text[UNITS_TEXT];
-    uint64_t live = 0, waste = 0;
+    const struct extents_pass *pass = &view->totals->pass;
+    char name[64], version[VERSION_TEXT_MAX], live[UNITS_TEXT], waste[UNITS_TEXT];
+    uint64_t other_live = 0, other_waste = 0;
+    struct bins_rows rows;
+    size_t shown;
 
-    for (size_t i = shown; i < rows->count; i++) {
-        live += rows->list[i].live;
-        waste += rows->list[i].waste;
+    make_bins_rows(&rows, view);
+    shown = view->rows && view->rows < rows.count ? view->rows : rows.count;
+    fprintf(out, "%s[%d] jemalloc %s\n", message_clean(view->name, name, sizeof name), view->pid,
+            message_clean(view->version, version, sizeof version));
+    fprintf(out, "%s live; %s (%.0f %%) free in slabs", units_bytes((double)rows.live, live),
+            units_bytes((double)rows.waste, waste), percent_with(rows.waste, rows.live));
+    if (rows.worst)
+        fprintf(out, ", most in %" PRIu64 "-byte objects", rows.worst->size);
+
+    fprintf(out, "\n\n%8s %9s %7s %10s %9s %5s %8s %7s\n", "size", "live", "share", "objects",
+            "waste", "", "slabs", "nonfull");
+    for (size_t i = 0; i < shown; i++)
+        print_class_row(&rows, &rows.list[i], out);
+    for (size_t i = shown; i < rows.count; i++) {
+        other_live += rows.list[i].live;
+        other_waste += rows.list[i].waste;
     }
-    fprintf(out, "and %zu more size classes: %s live, %s waste (--rows 0 shows all)\n",
-            rows->count - shown, units_bytes((double)live, live_text),
-            units_bytes((double)waste, waste_text));
-}
+    if (shown < rows.count)
+        fprintf(out, "and %zu more size classes: %s live, %s waste (--rows 0 shows all)\n",
+                rows.count - shown, units_bytes((double)other_live, live),
+                units_bytes((double)other_waste, waste));
 
-static void print_bins_notes(const struct extents_pass *pass, FILE *out)
-{
     fputs("\nwaste: free space in slabs, which hold objects of one size; no purge returns it\n"
           "nonfull: slabs with free space\n",
           out);
@@ -174,40 +158,7 @@ static void print_bins_notes(const struct extents_pass *pass, FILE *out)
                 pass->unsettled);
 }
 
-void bins_view_print(const struct bins_view *view, FILE *out)
-{
-    struct bins_rows rows;
-    size_t shown;
-
-    make_bins_rows(&rows, view);
-    shown = view->rows && view->rows < rows.count ? view->rows : rows.count;
-    print_bins_answer(view, &rows, out);
-    fprintf(out, "\n%8s %9s %7s %10s %9s %5s %8s %7s\n", "size", "live", "share", "objects",
-            "waste", "", "slabs", "nonfull");
-    for (size_t i = 0; i < shown; i++)
-        print_class_row(&rows, &rows.list[i], out);
-    if (shown < rows.count)
-        print_other_classes(&rows, shown, out);
-    print_bins_notes(&view->totals->pass, out);
-}
-
 /* ---- JSON ---- */
-
-static void class_json(const struct bins_row *row, struct json *json)
-{
-    json_item_begin(json);
-    json_number(json, "size", row->size);
-    json_bool(json, "large", row->large);
-    json_number(json, "objects", row->objects);
-    json_number(json, "live", row->live);
-    if (!row->large) {
-        json_number(json, "per_slab", row->per_slab);
-        json_number(json, "slabs", row->slabs);
-        json_number(json, "nonfull", row->nonfull);
-        json_number(json, "waste", row->waste);
-    }
-    json_item_end(json);
-}
 
 void bins_view_json(const struct bins_view *view, struct json *json)
 {
@@ -219,8 +170,20 @@ void bins_view_json(const struct bins_view *view, struct json *json)
     json_number(json, "waste", rows.waste);
     json_text(json, "way", "memory");
     json_list_begin(json, "classes");
-    for (size_t i = 0; i < rows.count; i++)
-        class_json(&rows.list[i], json);
+    for (const struct bins_row *row = rows.list; row < rows.list + rows.count; row++) {
+        json_item_begin(json);
+        json_number(json, "size", row->size);
+        json_bool(json, "large", row->large);
+        json_number(json, "objects", row->objects);
+        json_number(json, "live", row->live);
+        if (!row->large) {
+            json_number(json, "per_slab", row->per_slab);
+            json_number(json, "slabs", row->slabs);
+            json_number(json, "nonfull", row->nonfull);
+            json_number(json, "waste", row->waste);
+        }
+        json_item_end(json);
+    }
     json_list_end(json);
 }
 

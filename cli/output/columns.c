@@ -76,13 +76,12 @@ size_t line_space(const struct line *line)
     return line->limit - line->columns;
 }
 
-/* Appends one character. False: it does not fit, in columns up to `end` or in bytes. */
-static bool put_character(struct line *line, const char *text, const struct character *character,
-                          size_t end)
+/* Appends one character. False: it does not fit, in columns or in bytes. */
+static bool put_character(struct line *line, const char *text, const struct character *character)
 {
     size_t len = character->code == '?' ? 1 : character->len;
 
-    if (line->columns + character->columns > end || line->len + len >= line->size)
+    if (line->columns + character->columns > line->limit || line->len + len >= line->size)
         return false;
     if (character->columns) {
         memcpy(line->text + line->len, character->code == '?' ? "?" : text, len);
@@ -94,12 +93,12 @@ static bool put_character(struct line *line, const char *text, const struct char
 }
 
 /* Replaces at most the last two columns with two dots. */
-static void mark_cut(struct line *line, const struct line *start, size_t end)
+static void mark_cut(struct line *line, const struct line *start)
 {
     static const struct character dot = {'.', 1, 1};
 
     while (line->columns > start->columns &&
-           (line->columns + 2 > end || line->len + 2 >= line->size)) {
+           (line->columns + 2 > line->limit || line->len + 2 >= line->size)) {
         size_t len = line->len - 1;
         while (len > start->len && ((unsigned char)line->text[len] & 0xc0) == 0x80)
             len--;
@@ -107,28 +106,22 @@ static void mark_cut(struct line *line, const struct line *start, size_t end)
         line->text[line->len = len] = '\0';
     }
     for (int i = 0; i < 2; i++)
-        put_character(line, ".", &dot, end);
+        put_character(line, ".", &dot);
 }
 
-bool line_add_within(struct line *line, const char *text, size_t columns)
+bool line_add(struct line *line, const char *text)
 {
     const struct line start = *line;
-    size_t end = columns < line_space(line) ? line->columns + columns : line->limit;
 
     while (*text) {
         struct character next = next_character(text);
-        if (!put_character(line, text, &next, end)) {
-            mark_cut(line, &start, end);
+        if (!put_character(line, text, &next)) {
+            mark_cut(line, &start);
             return false;
         }
         text += next.len;
     }
     return true;
-}
-
-bool line_add(struct line *line, const char *text)
-{
-    return line_add_within(line, text, SIZE_MAX);
 }
 
 void line_add_end(struct line *line, const char *text)
@@ -161,6 +154,6 @@ void line_fill(struct line *line, size_t column)
 {
     static const struct character space = {' ', 1, 1};
 
-    while (line->columns < column && put_character(line, " ", &space, line->limit))
+    while (line->columns < column && put_character(line, " ", &space))
         continue;
 }

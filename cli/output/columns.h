@@ -19,8 +19,6 @@ void line_init(struct line *line, char *text, size_t size, size_t limit);
 bool line_add(struct line *line, const char *text);
 /* Like line_add, but truncated text loses its start: "..::last_part". */
 void line_add_end(struct line *line, const char *text);
-/* Like line_add, but uses at most `columns` columns. */
-bool line_add_within(struct line *line, const char *text, size_t columns);
 __attribute__((format(printf, 2, 3))) void line_printf(struct line *line, const char *fmt, ...);
 /* Appends spaces up to a column, counted from 0. */
 void line_fill(struct line *line, size_t column);

@@ -70,17 +70,6 @@ static void parts_json(const struct explain *explain, struct json *json)
     json_object_end(json);
 }
 
-static void heaps_json(const struct explain *explain, struct json *json)
-{
-    json_list_begin(json, "allocators");
-    if (explain->no_heap.code == FAULT_NONE)
-        json_item_text(json, "jemalloc");
-    for (unsigned kind = 0; kind < HEAP_KINDS; kind++)
-        if (explain->heaps & 1u << kind)
-            json_item_text(json, heap_kind_name((enum heap_kind)kind));
-    json_list_end(json);
-}
-
 /* The parts by the names that stats has for them; what is not known is null. */
 static void explained_account_json(const struct explain *explain, struct json *json)
 {
@@ -96,10 +85,8 @@ static void explained_account_json(const struct explain *explain, struct json *j
     json_object_begin(json, "parts");
     json_text_or_null(json, "source", sources[explain->account.source]);
     for (enum account_part part = 0; part < ACCOUNT_PARTS; part++)
-        if (explain_knows(explain, part))
-            json_number(json, names[part], explain_part(explain, part));
-        else
-            json_null(json, names[part]);
+        json_number_or_null(json, names[part], explain_knows(explain, part),
+                            explain_part(explain, part));
     json_number(json, "absent", explain->sum.absent);
     json_object_end(json);
 }
@@ -127,30 +114,26 @@ static void live_json(const struct explain *explain, struct json *json)
     json_object_end(json);
 }
 
-static void site_json(const struct site *site, struct json *json)
-{
-    const char *call = site->calls;
-    char name[NAME_BYTES];
-
-    json_item_begin(json);
-    json_signed(json, "bytes", site->now.bytes);
-    json_list_begin(json, "calls");
-    for (uint32_t i = 0; i < site->call_count && i < CALLS_SHOWN; i++) {
-        json_item_text(json, short_name(call, name, sizeof name));
-        call = i + 1 < site->call_count ? site_next_call(call) : call;
-    }
-    json_list_end(json);
-    json_item_end(json);
-}
-
 static void sites_json(const struct explain *explain, struct json *json)
 {
     const struct sites *sites = &explain->sites;
     const struct site **list = sites_sorted(sites, SITES_BY_SIZE);
+    char name[NAME_BYTES];
 
     json_list_begin(json, "sites");
-    for (size_t i = 0; list && i < sites->count && i < EXPLAIN_SITES; i++)
-        site_json(list[i], json);
+    for (size_t i = 0; list && i < sites->count && i < EXPLAIN_SITES; i++) {
+        const struct site *site = list[i];
+        const char *call = site->calls;
+        json_item_begin(json);
+        json_signed(json, "bytes", site->now.bytes);
+        json_list_begin(json, "calls");
+        for (uint32_t k = 0; k < site->call_count && k < CALLS_SHOWN; k++) {
+            json_item_text(json, short_name(call, name, sizeof name));
+            call = k + 1 < site->call_count ? site_next_call(call) : call;
+        }
+        json_list_end(json);
+        json_item_end(json);
+    }
     json_list_end(json);
     free(list);
 }
@@ -182,28 +165,6 @@ static void jemalloc_json(const struct explain *explain, const struct subject *s
     json_object_end(json);
 }
 
-static void next_json(const struct explain *explain, const struct subject *subject,
-                      struct json *json)
-{
-    char command[EXPLAIN_COMMAND];
-
-    json_object_begin(json, "next");
-    json_text(json, "step", explain_step_name(explain->step));
-    json_text(json, "command", explain_command(explain, subject, command));
-    json_text(json, "why", explain_reason(explain->step));
-    json_object_end(json);
-}
-
-static void core_json(const struct explain *explain, struct json *json)
-{
-    json_number(json, "threads", explain->threads);
-    json_object_begin(json, "mapped");
-    json_number(json, "anonymous", explain->mapped.anonymous);
-    json_number(json, "files", explain->mapped.files);
-    json_number(json, "dumped", explain->mapped.dumped);
-    json_object_end(json);
-}
-
 static void process_json(const struct explain *explain, struct json *json)
 {
     json_bool(json, "halted", explain->facts.halted);
@@ -224,7 +185,7 @@ static void process_json(const struct explain *explain, struct json *json)
 void explain_json(const struct explain *explain, const struct subject *subject, const char *answer,
                   struct json *json)
 {
-    char verdict[EXPLAIN_VERDICT];
+    char verdict[EXPLAIN_VERDICT], command[EXPLAIN_COMMAND];
     struct advice advice;
 
     explain_advice(explain, &advice);
@@ -232,14 +193,30 @@ void explain_json(const struct explain *explain, const struct subject *subject, 
     json_text_or_null(json, "headline", explain_headline_name(explain));
     json_text(json, "verdict", verdict);
     json_text(json, "answer", *answer ? answer : verdict);
-    if (explain->core)
-        core_json(explain, json);
-    else
+    if (explain->core) {
+        json_number(json, "threads", explain->threads);
+        json_object_begin(json, "mapped");
+        json_number(json, "anonymous", explain->mapped.anonymous);
+        json_number(json, "files", explain->mapped.files);
+        json_number(json, "dumped", explain->mapped.dumped);
+        json_object_end(json);
+    } else {
         process_json(explain, json);
-    heaps_json(explain, json);
+    }
+    json_list_begin(json, "allocators");
+    if (explain->no_heap.code == FAULT_NONE)
+        json_item_text(json, "jemalloc");
+    for (unsigned kind = 0; kind < HEAP_KINDS; kind++)
+        if (explain->heaps & 1u << kind)
+            json_item_text(json, heap_kind_name((enum heap_kind)kind));
+    json_list_end(json);
     jemalloc_json(explain, subject, json);
     if (!explain->core)
         cause_json("no_attach", &explain->refusal, subject, json);
     advice_json(&advice, "helps", json);
-    next_json(explain, subject, json);
+    json_object_begin(json, "next");
+    json_text(json, "step", explain_step_name(explain->step));
+    json_text(json, "command", explain_command(explain, subject, command));
+    json_text(json, "why", explain_reason(explain->step));
+    json_object_end(json);
 }

@@ -5,6 +5,7 @@
 #include "cli/output/explain_words.h"
 #include "cli/output/language_hint.h"
 #include "cli/output/sparkline.h"
+#include "cli/output/stdout.h"
 #include "cli/verdict.h"
 
 #include <inttypes.h>
@@ -78,17 +79,6 @@ static void print_limit(const struct explain *explain, FILE *out)
         snprintf(peak, sizeof peak, " (peak %s)", units_bytes((double)explain->events.peak, text));
     print_labelled(out, "limit", "%s (%s): %s used%s, %s left", limit,
                    explain->machine ? "machine, no cgroup limit" : "its cgroup", used, peak, left);
-}
-
-/* Few processes have one, and then malloc fails before any other limit. */
-static void print_space(const struct explain *explain, FILE *out)
-{
-    char limit[UNITS_TEXT], size[UNITS_TEXT];
-
-    if (explain->space != UINT64_MAX)
-        print_labelled(out, "RLIMIT_AS", "%s of address space: %s are mapped",
-                       units_bytes((double)explain->space, limit),
-                       units_bytes((double)explain->resident.size, size));
 }
 
 static void print_pressure(const struct explain *explain, FILE *out)
@@ -244,12 +234,24 @@ static const char *const part_names[ACCOUNT_PARTS] = {
     [ACCOUNT_OUTSIDE] = "outside",
 };
 
-/* The parts in their order, without those of which there is nothing. */
-static void print_explained_account(const struct explain *explain, FILE *out)
+/* What jemalloc has: its parts in their order, without those of which there is nothing. */
+static void print_jemalloc_counts(const struct explain *explain, const char *version,
+                                  const struct subject *subject, FILE *out)
 {
+    const struct account *account = &explain->account;
+    const struct fault *why =
+        explain->no_account.code ? &explain->no_account : &explain->account.why;
     const uint64_t absent = explain_absent(explain), whole = explain_whole(explain) + absent;
-    char text[UNITS_TEXT];
+    char cause[MESSAGE_LINE], text[UNITS_TEXT];
 
+    if (!explain_counted(explain)) {
+        print_labelled(out, "jemalloc", "%s: what it has in use is not known: %s", version,
+                       message_cause(subject, why, cause, sizeof cause));
+        return;
+    }
+    print_labelled(out, "jemalloc", "%s, counted %s%s", version,
+                   explain->core ? "at its end" : "now",
+                   account->counted.share < 1 ? ", estimated from a part" : "");
     for (enum account_part part = 0; part < ACCOUNT_PARTS; part++)
         print_part_row(part_names[part], explain_part(explain, part), whole, part_meanings[part],
                        out);
@@ -258,55 +260,32 @@ static void print_explained_account(const struct explain *explain, FILE *out)
                 units_bytes((double)absent, text));
 }
 
-static void print_jemalloc_counts(const struct explain *explain, const char *version,
-                                  const struct subject *subject, FILE *out)
-{
-    const struct account *account = &explain->account;
-    char cause[MESSAGE_LINE];
-    const struct fault *why =
-        explain->no_account.code ? &explain->no_account : &explain->account.why;
-
-    if (explain_counted(explain)) {
-        print_labelled(out, "jemalloc", "%s, counted %s%s", version,
-                       explain->core ? "at its end" : "now",
-                       account->counted.share < 1 ? ", estimated from a part" : "");
-        print_explained_account(explain, out);
-        return;
-    }
-    print_labelled(out, "jemalloc", "%s: what it has in use is not known: %s", version,
-                   message_cause(subject, why, cause, sizeof cause));
-}
-
-/* A language's own tool shows the objects in its heap, if that may be what the memory is. */
-static void print_others(const struct explain *explain, const char *others, FILE *out)
-{
-    const bool heap = explain->outside == OUTSIDE_ANONYMOUS || explain->outside == OUTSIDE_BRK;
-    struct language_hint hint;
-    bool known = !explain->core && (heap || heap_kinds_collector(explain->heaps) != HEAP_KINDS) &&
-                 language_hint(explain->heaps, &explain->attachment->target, &hint);
-
-    print_labelled(out, "allocator", "%s; no jemalloc%s%s", others,
-                   known ? "; for its objects: " : "", known ? hint.command : "");
-}
-
 static void print_allocators(const struct explain *explain, const struct subject *subject,
                              FILE *out)
 {
     char version[VERSION_TEXT_MAX], others[160], cause[MESSAGE_LINE];
-    const char *known = explain->prof.build.text;
+    const char *build = explain->prof.build.text;
+    const bool heap = explain->outside == OUTSIDE_ANONYMOUS || explain->outside == OUTSIDE_BRK;
+    struct language_hint hint;
+    bool known;
 
     heap_kinds_text(explain->heaps, others, sizeof others);
     if (explain->no_heap.code == FAULT_NONE) {
-        message_clean(*known ? known : "?", version, sizeof version);
+        message_clean(*build ? build : "?", version, sizeof version);
         version[strcspn(version, "-")] = '\0';
         print_jemalloc_counts(explain, version, subject, out);
         return;
     }
     message_cause(subject, &explain->no_heap, cause, sizeof cause);
-    if (explain->facts.readable && explain->no_heap.code == FAULT_NO_ALLOCATOR)
-        print_others(explain, *others ? others : "not recognized", out);
-    else
+    if (!explain->facts.readable || explain->no_heap.code != FAULT_NO_ALLOCATOR) {
         print_labelled(out, explain->facts.readable ? "allocator" : "not read", "%s", cause);
+        return;
+    }
+    /* A language's own tool shows the objects in its heap, if that may be what the memory is. */
+    known = !explain->core && (heap || heap_kinds_collector(explain->heaps) != HEAP_KINDS) &&
+            language_hint(explain->heaps, &explain->attachment->target, &hint);
+    print_labelled(out, "allocator", "%s; no jemalloc%s%s", *others ? others : "not recognized",
+                   known ? "; for its objects: " : "", known ? hint.command : "");
 }
 
 static void print_explained_site(const struct sites *sites, const struct site *site, FILE *out)
@@ -374,40 +353,30 @@ static void print_profiling(const struct explain *explain, const struct subject 
 
 /* ---- all ---- */
 
-static const char *attach_cause(const struct explain *explain, const struct subject *subject,
-                                char *out, size_t size)
-{
-    if (explain->refusal.code == FAULT_NONE || !explain->facts.readable)
-        return NULL;
-    return message_cause(subject, &explain->refusal, out, size);
-}
-
-static void print_core_size(const struct explain *explain, FILE *out)
-{
-    const struct explain_mapped *mapped = &explain->mapped;
-    char anonymous[UNITS_TEXT], files[UNITS_TEXT], dumped[UNITS_TEXT];
-
-    print_labelled(
-        out, "core",
-        "%zu threads; %zu mappings: %s without a file, %s of files; %s of "
-        "both are in the core file",
-        explain->threads, mapped->mappings, units_bytes((double)mapped->anonymous, anonymous),
-        units_bytes((double)mapped->files, files), units_bytes((double)mapped->dumped, dumped));
-}
-
 /* All before the rows of stacks or sizes. */
 static void print_explained_head(const struct explain *explain, const struct subject *subject,
                                  const char *answer, FILE *out)
 {
-    char verdict[EXPLAIN_VERDICT];
+    const struct explain_mapped *mapped = &explain->mapped;
+    char verdict[EXPLAIN_VERDICT], texts[3][UNITS_TEXT];
 
     print_row_text("", explain_verdict(explain, verdict), ROW_LINES + 2, out);
     print_row_text("growth", answer, ROW_LINES + 1, out);
     if (explain->core) {
-        print_core_size(explain, out);
+        print_labelled(out, "core",
+                       "%zu threads; %zu mappings: %s without a file, %s of files; %s of "
+                       "both are in the core file",
+                       explain->threads, mapped->mappings,
+                       units_bytes((double)mapped->anonymous, texts[0]),
+                       units_bytes((double)mapped->files, texts[1]),
+                       units_bytes((double)mapped->dumped, texts[2]));
     } else {
         print_limit(explain, out);
-        print_space(explain, out);
+        /* Few processes have one, and then malloc fails before any other limit. */
+        if (explain->space != UINT64_MAX)
+            print_labelled(out, "RLIMIT_AS", "%s of address space: %s are mapped",
+                           units_bytes((double)explain->space, texts[0]),
+                           units_bytes((double)explain->resident.size, texts[1]));
         print_pressure(explain, out);
         print_explained_change(explain, out);
         print_explained_rss(explain, out);
@@ -426,8 +395,9 @@ static void print_explained_tail(const struct explain *explain, const struct sub
     if (advice.count)
         print_row_text("helps", advice.lines[0] + strcspn(advice.lines[0], " ") + 1, ROW_LINES,
                        out);
-    if (!explain->core && attach_cause(explain, subject, cause, sizeof cause))
-        print_labelled(out, "attach", "not possible: %s", cause);
+    if (!explain->core && explain->refusal.code != FAULT_NONE && explain->facts.readable)
+        print_labelled(out, "attach", "not possible: %s",
+                       message_cause(subject, &explain->refusal, cause, sizeof cause));
     fprintf(out, "next: %s\n", explain_command(explain, subject, command));
     fprintf(out, "      %s\n", explain_reason(explain->step));
 }

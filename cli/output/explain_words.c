@@ -19,7 +19,8 @@ __attribute__((format(printf, 2, 3))) static void append_words(char *out, const 
     va_end(ap);
 }
 
-const char *explain_about(uint64_t ns, char out[32])
+/* "about 40 s", "about 23 min", "about 5 h", "about 3 days". Returns out. */
+static const char *explain_about(uint64_t ns, char out[32])
 {
     static const struct {
         uint64_t seconds;
@@ -36,15 +37,10 @@ const char *explain_about(uint64_t ns, char out[32])
     return out;
 }
 
-static double percent_of(uint64_t part, uint64_t all)
-{
-    return all ? 100 * (double)part / (double)all : 0;
-}
-
 /* "80 %" */
 static const char *share_text(uint64_t part, uint64_t all, char out[16])
 {
-    const double percent = percent_of(part, all);
+    const double percent = all ? 100 * (double)part / (double)all : 0;
 
     snprintf(out, 16, percent < 1 ? "< 1 %%" : "%.0f %%", percent > 100 ? 100 : percent);
     return out;
@@ -69,17 +65,12 @@ static void write_use(const struct explain *explain, char *out)
                      share_text(use->used, use->limit, share));
 }
 
-/* A garbage collector does not free what others allocate. */
-static bool is_growth_of_objects(const struct explain *explain)
-{
-    const struct parts *parts = &explain->watch.parts;
-
-    return explain->look_ns && parts->count && parts->list[0].kind == PART_OBJECTS;
-}
-
 static void write_rate(const struct explain *explain, char *out)
 {
-    enum heap_kind collector = heap_kinds_collector(explain->heaps);
+    const enum heap_kind collector = heap_kinds_collector(explain->heaps);
+    const struct parts *parts = &explain->watch.parts;
+    /* A garbage collector does not free what others allocate. */
+    const bool of_objects = explain->look_ns && parts->count && parts->list[0].kind == PART_OBJECTS;
     char rate[UNITS_TEXT], about[32];
     uint64_t left;
 
@@ -90,16 +81,8 @@ static void write_rate(const struct explain *explain, char *out)
                      explain->machine ? ": at this rate the machine has memory for %s"
                                       : ": at this rate the limit is reached in %s",
                      explain_about(left, about));
-    if (collector != HEAP_KINDS && !is_growth_of_objects(explain))
+    if (collector != HEAP_KINDS && !of_objects)
         append_words(out, ", unless its garbage collector frees memory");
-}
-
-/* "a second", for the usual time of the look. */
-static const char *time_words(uint64_t ns, char out[UNITS_TEXT])
-{
-    if (ns < 3ull * SECOND_NS / 2)
-        return strcpy(out, "a second");
-    return units_duration(ns, out);
 }
 
 /* A change that is none of the facts. */
@@ -108,7 +91,10 @@ static void write_memory_change(const struct explain *explain, char *out)
     double change = (double)explain->rise.change;
     char amount[UNITS_TEXT], time[UNITS_TEXT];
 
-    time_words(explain->rise.ns, time);
+    if (explain->rise.ns < 3ull * SECOND_NS / 2)
+        strcpy(time, "a second"); /* the usual time of the look */
+    else
+        units_duration(explain->rise.ns, time);
     switch (explain->rise.state) {
     case RISE_UNKNOWN:
         append_words(out, "; whether it grows is not known");
@@ -131,52 +117,7 @@ static void write_memory_change(const struct explain *explain, char *out)
     }
 }
 
-static bool is_group_growing(const struct explain *explain)
-{
-    return explain->limited && !explain->machine && explain->use_rise.state == RISE_GROWING &&
-           explain->rise.state != RISE_GROWING;
-}
-
 /* ---- the facts ---- */
-
-static const char *outside_words(enum explain_outside kind)
-{
-    static const char *const words[OUTSIDE_KINDS] = {
-        [OUTSIDE_ANONYMOUS] = "memory without a file (heaps, mappings)",
-        [OUTSIDE_BRK] = "the heap of brk(2)",
-        [OUTSIDE_STACKS] = "thread stacks",
-        [OUTSIDE_FILES] = "mapped files and code",
-        [OUTSIDE_VARIABLES] = "changed pages of mapped files",
-        [OUTSIDE_SHARED] = "shared memory",
-    };
-
-    return words[kind];
-}
-
-static void write_objects_fact(const struct explain *explain, char *out)
-{
-    const struct explain_class *largest = &explain->live.largest[0];
-    char size[UNITS_TEXT], share[16];
-
-    append_words(out, "objects in use");
-    if (explain->no_live.code == FAULT_NONE && largest->bytes)
-        append_words(out, ", %s of that in objects of %s",
-                     share_text(largest->bytes, explain->live.in_use, share),
-                     units_bytes((double)largest->size, size));
-}
-
-static void write_outside_fact(const struct explain *explain, char *out)
-{
-    const uint64_t all = explain_amount(explain, HEADLINE_OUTSIDE);
-    const char *most = outside_words(explain->outside);
-
-    if (explain->no_heap.code != FAULT_NONE)
-        append_words(out, "%s", most);
-    else if (2 * explain->outside_bytes >= all)
-        append_words(out, "outside jemalloc, most of it %s", most);
-    else
-        append_words(out, "outside jemalloc, the largest part %s", most);
-}
 
 /* "230 MiB (80 %) of it is free space in slabs, which no purge returns" */
 static void write_part_fact(const struct explain *explain, enum explain_headline fact, char *out)
@@ -195,47 +136,56 @@ static void write_part_fact(const struct explain *explain, enum explain_headline
         [HEADLINE_SAMPLING] = "the cost of sampling",
         [HEADLINE_OWN] = "jemalloc's own data",
     };
-    const uint64_t whole = explain_whole(explain);
-    uint64_t bytes = explain_amount(explain, fact);
-    char amount[UNITS_TEXT], share[16];
+    static const char *const outside_words[OUTSIDE_KINDS] = {
+        [OUTSIDE_ANONYMOUS] = "memory without a file (heaps, mappings)",
+        [OUTSIDE_BRK] = "the heap of brk(2)",
+        [OUTSIDE_STACKS] = "thread stacks",
+        [OUTSIDE_FILES] = "mapped files and code",
+        [OUTSIDE_VARIABLES] = "changed pages of mapped files",
+        [OUTSIDE_SHARED] = "shared memory",
+    };
+    const struct explain_class *largest = &explain->live.largest[0];
+    const uint64_t whole = explain_whole(explain), all = explain_amount(explain, fact);
+    const bool alone = fact == HEADLINE_OUTSIDE && explain->no_heap.code != FAULT_NONE;
+    const uint64_t bytes = alone ? explain->outside_bytes : all;
+    char amount[UNITS_TEXT], size[UNITS_TEXT], share[16];
 
-    if (fact == HEADLINE_OUTSIDE && explain->no_heap.code != FAULT_NONE)
-        bytes = explain->outside_bytes;
     units_bytes((double)bytes, amount);
     if (fact == HEADLINE_SWAPPED) {
         append_words(out, "%s more is swapped out", amount);
         return;
     }
     append_words(out, "%s (%s) of it is ", amount, share_text(bytes, whole, share));
-    if (fact == HEADLINE_IN_USE)
-        write_objects_fact(explain, out);
-    else if (fact == HEADLINE_OUTSIDE)
-        write_outside_fact(explain, out);
-    else
+    if (fact == HEADLINE_IN_USE) {
+        append_words(out, "objects in use");
+        if (explain->no_live.code == FAULT_NONE && largest->bytes)
+            append_words(out, ", %s of that in objects of %s",
+                         share_text(largest->bytes, explain->live.in_use, share),
+                         units_bytes((double)largest->size, size));
+    } else if (fact == HEADLINE_OUTSIDE) {
+        if (!alone)
+            append_words(out, 2 * explain->outside_bytes >= all
+                                  ? "outside jemalloc, most of it "
+                                  : "outside jemalloc, the largest part ");
+        append_words(out, "%s", outside_words[explain->outside]);
+    } else {
         append_words(out, "%s", explain->core ? core_words[fact] : words[fact]);
-}
-
-static void write_full(const struct explain *explain, char *out)
-{
-    char used[UNITS_TEXT], limit[UNITS_TEXT], share[16];
-
-    append_words(out, " is near its limit: its cgroup uses %s of %s (%s)",
-                 units_bytes((double)explain->use.used, used),
-                 units_bytes((double)explain->use.limit, limit),
-                 share_text(explain->use.used, explain->use.limit, share));
+    }
 }
 
 /* What comes before the size: what goes on at this moment. */
 static void write_first(const struct explain *explain, char *out)
 {
     const enum explain_headline first = explain->order[0];
+    const struct limit_use *use = &explain->use;
+    char used[UNITS_TEXT], limit[UNITS_TEXT], share[16];
     uint64_t left;
 
     if (first == HEADLINE_LIMIT && !explain_time_left(explain, &left)) {
-        write_full(explain, out);
-        if (explain->rise.state == RISE_GROWING)
-            append_words(out, ", and it grows");
-        append_words(out, "; it");
+        append_words(out, " is near its limit: its cgroup uses %s of %s (%s)%s; it",
+                     units_bytes((double)use->used, used), units_bytes((double)use->limit, limit),
+                     share_text(use->used, use->limit, share),
+                     explain->rise.state == RISE_GROWING ? ", and it grows" : "");
     } else if (first == HEADLINE_LIMIT || first == HEADLINE_GROWTH) {
         append_words(out, " ");
         write_rate(explain, out);
@@ -295,7 +245,8 @@ const char *explain_verdict(const struct explain *explain, char out[EXPLAIN_VERD
                      units_bytes((double)explain_absent(explain), rate));
     if (!explain->facts.halted)
         write_memory_change(explain, out);
-    if (is_group_growing(explain))
+    if (explain->limited && !explain->machine && explain->use_rise.state == RISE_GROWING &&
+        explain->rise.state != RISE_GROWING)
         append_words(out, "; its cgroup grows by %s",
                      units_rate(explain->use_rise.per_second, rate) + 1);
     return out;

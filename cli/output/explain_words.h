@@ -28,6 +28,3 @@ const char *explain_step_name(enum explain_step step);
 const char *heap_kind_name(enum heap_kind kind);
 /* Writes the names of all that are set: "Go", "Python, glibc malloc"; "" if there is none. */
 const char *heap_kinds_text(unsigned kinds, char *out, size_t size);
-
-/* "about 40 s", "about 23 min", "about 5 h", "about 3 days". Returns out. */
-const char *explain_about(uint64_t ns, char out[32]);

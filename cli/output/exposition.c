@@ -15,57 +15,37 @@ static const char *name_of_line(const char *line, size_t len, size_t *name_len)
     return line + skip;
 }
 
-static struct exposition_metric *find_metric(const struct exposition *exposition, const char *name,
-                                             size_t len)
-{
-    for (size_t i = 0; i < exposition->count; i++)
-        if (strncmp(exposition->list[i].name, name, len) == 0 && !exposition->list[i].name[len])
-            return &exposition->list[i];
-    return NULL;
-}
-
-static struct exposition_metric *add_metric(struct exposition *exposition, const char *name,
-                                            size_t len)
-{
-    struct exposition_metric *list =
-        reallocarray(exposition->list, exposition->count + 1, sizeof *list);
-
-    if (!list)
-        return NULL;
-    exposition->list = list;
-    list += exposition->count;
-    *list = (struct exposition_metric){.name = strndup(name, len)};
-    if (!list->name)
-        return NULL;
-    exposition->count++;
-    return list;
-}
-
-static bool append_line(struct exposition_metric *metric, const char *line, size_t len)
-{
-    char *text = realloc(metric->text, metric->len + len);
-
-    if (!text)
-        return false;
-    memcpy(text + metric->len, line, len);
-    metric->text = text;
-    metric->len += len;
-    return true;
-}
-
 /* The comments of a metric are the same for all processes, and come before their samples. */
 static bool add_exposition_line(struct exposition *exposition, const char *line, size_t len,
                                 size_t known)
 {
-    size_t name_len;
+    size_t name_len, i = 0;
     const char *name = name_of_line(line, len, &name_len);
-    struct exposition_metric *metric = find_metric(exposition, name, name_len);
+    struct exposition_metric *list = exposition->list;
+    char *text;
 
-    if (metric && line[0] == '#' && (size_t)(metric - exposition->list) < known)
+    while (i < exposition->count &&
+           (strncmp(list[i].name, name, name_len) != 0 || list[i].name[name_len]))
+        i++;
+    if (i < known && line[0] == '#')
         return true;
-    if (!metric)
-        metric = add_metric(exposition, name, name_len);
-    return metric && append_line(metric, line, len);
+    if (i == exposition->count) {
+        list = reallocarray(list, i + 1, sizeof *list);
+        if (!list)
+            return false;
+        exposition->list = list;
+        list[i] = (struct exposition_metric){.name = strndup(name, name_len)};
+        if (!list[i].name)
+            return false;
+        exposition->count++;
+    }
+    text = realloc(list[i].text, list[i].len + len);
+    if (!text)
+        return false;
+    memcpy(text + list[i].len, line, len);
+    list[i].text = text;
+    list[i].len += len;
+    return true;
 }
 
 bool exposition_add(struct exposition *exposition, const char *text, size_t len)

@@ -3,7 +3,7 @@
 #include "base/util.h"
 #include "cli/message.h"
 #include "cli/output/advice.h"
-#include "cli/output/stack_json.h"
+#include "cli/output/attachment_json.h"
 #include "cli/output/wrap.h"
 #include "profile/stack_text.h"
 #include "profile/views/call_label.h"
@@ -307,33 +307,7 @@ static const char *describe_answer(const struct frag_view *view, const struct pa
     return out;
 }
 
-static void print_frag_answer(const struct frag_view *view, const struct parts *parts, FILE *out)
-{
-    char clean[64], text[ANSWER_BYTES];
-    const bool colors = view->display->colors;
-
-    struct wrap wrap;
-    FILE *line = wrap_begin(&wrap, out);
-
-    fprintf(line, "%s[%d] ", message_clean(view->name, clean, sizeof clean), view->pid);
-    text_write_clean(line, describe_answer(view, parts, judge(parts), text), "");
-    fputc('\n', line);
-    fputs(colors ? "\033[1m" : "", out);
-    wrap_end(&wrap, 0, out);
-    fputs(colors ? "\033[0m" : "", out);
-}
-
 /* ---- the table of parts ---- */
-
-static void print_frag_part(const struct frag_view *view, const struct parts *parts,
-                            const char *name, uint64_t bytes, const char *meaning, FILE *out)
-{
-    char text[DISPLAY_NUMBER_SIZE], share[16];
-
-    snprintf(share, sizeof share, "%.1f %%", display_percent((double)bytes, (double)parts->whole));
-    fprintf(out, "  %-10s %9s %8s  %s\n", name, display_bytes(view->display, (double)bytes, text),
-            share, meaning);
-}
 
 /* What is not one of the parts. */
 static void print_beside(const struct frag_view *view, const char *name, uint64_t bytes,
@@ -360,7 +334,7 @@ static const char *const part_meanings[PARTS] = {
 static void print_frag_parts(const struct frag_view *view, const struct parts *parts, FILE *out)
 {
     const struct stats_gauges *gauges = &view->frag->account.counted.gauges;
-    char resident[DISPLAY_NUMBER_SIZE], text[DISPLAY_NUMBER_SIZE];
+    char resident[DISPLAY_NUMBER_SIZE], text[DISPLAY_NUMBER_SIZE], share[16];
 
     fprintf(out, "%s %s", parts->has_rss ? "RSS" : "stats.resident",
             display_bytes(view->display, (double)parts->resident, resident));
@@ -368,9 +342,15 @@ static void print_frag_parts(const struct frag_view *view, const struct parts *p
         fprintf(out, ", and %s that are counted but not in memory",
                 display_bytes(view->display, (double)parts->absent, text));
     fputs(":\n", out);
-    for (enum part i = 0; i < PARTS; i++)
-        if (parts->known[i] && parts->bytes[i])
-            print_frag_part(view, parts, part_names[i], parts->bytes[i], part_meanings[i], out);
+    for (enum part i = 0; i < PARTS; i++) {
+        if (!parts->known[i] || !parts->bytes[i])
+            continue;
+        snprintf(share, sizeof share, "%.1f %%",
+                 display_percent((double)parts->bytes[i], (double)parts->whole));
+        fprintf(out, "  %-10s %9s %8s  %s\n", part_names[i],
+                display_bytes(view->display, (double)parts->bytes[i], text), share,
+                part_meanings[i]);
+    }
     if (counted_has(&view->frag->account.counted, CTL_RETAINED))
         print_beside(view, "retained", gauges->retained,
                      "address space without memory, not in the RSS", out);
@@ -383,14 +363,6 @@ static void print_frag_parts(const struct frag_view *view, const struct parts *p
 
 /* ---- the table of stacks ---- */
 
-/* How much of the space in the slabs of a class is in use, in percent. */
-static double filled_percent(const struct waste_class *class)
-{
-    return fmin(
-        display_percent((double)class->objects, (double)class->slabs * (double)class->per_slab),
-        100);
-}
-
 /* True if chance alone may have taken no sample of so few objects. */
 static bool is_few(const struct frag_view *view, const struct waste_row *row, double *expected)
 {
@@ -399,30 +371,24 @@ static bool is_few(const struct frag_view *view, const struct waste_row *row, do
     return *expected < SAMPLES_FEW;
 }
 
-static void print_unknown(const struct frag_view *view, const struct waste_row *row, FILE *out)
-{
-    double expected;
-
-    if (row->own)
-        fputs("[jemalloc's own data about samples]\n", out);
-    else if (is_few(view, row, &expected) && expected < 1)
-        fputs("[not sampled: less than 1 sample is expected of these]\n", out);
-    else if (is_few(view, row, &expected))
-        fprintf(out, "[not sampled: only %.0f samples are expected of these]\n", expected);
-    else
-        fputs("[not sampled]\n", out);
-}
-
 /* Writes the innermost call, and its callers below it. Returns the number of those left out. */
 static uint32_t print_frag_calls(const struct frag_view *view, const struct waste_row *row,
                                  FILE *out)
 {
     struct stack_text text;
     char label[CALL_LABEL_SIZE];
+    double expected;
 
     if (row->sample == TABLE_NONE) {
         fprintf(out, "%*s", CALL_INDENT, "");
-        print_unknown(view, row, out);
+        if (row->own)
+            fputs("[jemalloc's own data about samples]\n", out);
+        else if (!is_few(view, row, &expected))
+            fputs("[not sampled]\n", out);
+        else if (expected < 1)
+            fputs("[not sampled: less than 1 sample is expected of these]\n", out);
+        else
+            fprintf(out, "[not sampled: only %.0f samples are expected of these]\n", expected);
         return 0;
     }
     stack_text_choose(view->samples, &view->samples->list[row->sample], view->display->depth,
@@ -440,6 +406,10 @@ static uint32_t print_frag_calls(const struct frag_view *view, const struct wast
 static uint32_t print_stack(const struct frag_view *view, const struct waste_row *row, FILE *out)
 {
     const struct waste_class *class = &view->waste->classes[row->class];
+    /* How much of the space in the slabs of the class is in use. */
+    const double filled = fmin(
+        display_percent((double)class->objects, (double)class->slabs * (double)class->per_slab),
+        100);
     char bytes[DISPLAY_NUMBER_SIZE];
 
     fprintf(out, "%c%10s %6.1f%% %10.0f %6llu %9llu %7.1f%%%s\n",
@@ -448,8 +418,8 @@ static uint32_t print_stack(const struct frag_view *view, const struct waste_row
                             : ' ',
             display_bytes(view->display, (double)row->bytes, bytes),
             display_percent((double)row->bytes, (double)view->waste->bytes), row->objects,
-            (unsigned long long)class->size, (unsigned long long)class->slabs,
-            filled_percent(class), row->mixed ? "  mixed sizes" : "");
+            (unsigned long long)class->size, (unsigned long long)class->slabs, filled,
+            row->mixed ? "  mixed sizes" : "");
     return view->samples ? print_frag_calls(view, row, out) : 0;
 }
 
@@ -466,20 +436,6 @@ static size_t rows_shown(const struct frag_view *view)
            (double)waste->rows[shown].bytes >= display->least * (double)waste->bytes)
         shown++;
     return shown;
-}
-
-static void print_hidden(const struct frag_view *view, size_t shown, FILE *out)
-{
-    const struct waste *waste = view->waste;
-    char bytes[DISPLAY_NUMBER_SIZE];
-    double rest = 0;
-
-    for (size_t i = shown; i < waste->count; i++)
-        rest += (double)waste->rows[i].bytes;
-    if (shown < waste->count)
-        fprintf(out, "%11s in %zu more row%s (--rows 0 shows all)\n",
-                display_bytes(view->display, rest, bytes), waste->count - shown,
-                waste->count - shown == 1 ? "" : "s");
 }
 
 static void print_table_notes(const struct frag_view *view, size_t shown, FILE *out)
@@ -548,17 +504,24 @@ static void print_evidence(const struct frag_view *view, FILE *out)
 
 static void print_stacks(const struct frag_view *view, FILE *out)
 {
-    size_t shown = rows_shown(view);
+    const struct waste *waste = view->waste;
+    const size_t shown = rows_shown(view), hidden = waste->count - shown;
+    char bytes[DISPLAY_NUMBER_SIZE];
     uint64_t left_out = 0;
+    double rest = 0;
 
-    if (view->waste->bytes < WASTE_LEAST && !view->display->rows && view->display->least > 0)
+    if (waste->bytes < WASTE_LEAST && !view->display->rows && view->display->least > 0)
         return; /* not asked for */
     print_evidence(view, out);
     fprintf(out, "%11s %7s %10s %6s %9s %8s  %s\n", "free space", "share", "objects", "size",
             "slabs", "in use", view->samples ? "stack" : "");
     for (size_t i = 0; i < shown; i++)
-        left_out += print_stack(view, &view->waste->rows[i], out);
-    print_hidden(view, shown, out);
+        left_out += print_stack(view, &waste->rows[i], out);
+    for (size_t i = shown; i < waste->count; i++)
+        rest += (double)waste->rows[i].bytes;
+    if (hidden)
+        fprintf(out, "%11s in %zu more row%s (--rows 0 shows all)\n",
+                display_bytes(view->display, rest, bytes), hidden, hidden == 1 ? "" : "s");
     if (left_out)
         fputs("more: calls of libraries and distant callers\n", out);
     print_table_notes(view, shown, out);
@@ -594,12 +557,22 @@ static void make_advice(const struct frag_view *view, const struct parts *parts,
 
 void frag_print(const struct frag_view *view, FILE *out)
 {
-    char place[PLACE_TEXT_SIZE];
+    const bool colors = view->display->colors;
+    char place[PLACE_TEXT_SIZE], clean[64], text[ANSWER_BYTES];
     struct advice advice;
     struct parts parts;
+    struct wrap wrap;
+    FILE *line;
 
     make_parts(view, &parts);
-    print_frag_answer(view, &parts, out);
+    line = wrap_begin(&wrap, out);
+    fprintf(line, "%s[%d] ", message_clean(view->name, clean, sizeof clean), view->pid);
+    text_write_clean(line, describe_answer(view, &parts, judge(&parts), text), "");
+    fputc('\n', line);
+    fputs(colors ? "\033[1m" : "", out);
+    wrap_end(&wrap, 0, out);
+    fputs(colors ? "\033[0m" : "", out);
+
     print_frag_parts(view, &parts, out);
     print_stacks(view, out);
     make_advice(view, &parts, place, &advice);
@@ -607,14 +580,6 @@ void frag_print(const struct frag_view *view, FILE *out)
 }
 
 /* ---- JSON ---- */
-
-static void json_stack(const struct frag_view *view, const struct waste_row *row, struct json *json)
-{
-    if (row->sample == TABLE_NONE)
-        json_null(json, "stack");
-    else
-        stack_json(json, "stack", view->samples, &view->samples->list[row->sample]);
-}
 
 static void json_frag_row(const struct frag_view *view, const struct waste_row *row,
                           struct json *json)
@@ -644,31 +609,11 @@ static void json_frag_row(const struct frag_view *view, const struct waste_row *
     json_number(json, "slabs", class->slabs);
     json_number(json, "nonfull", class->nonfull);
     json_number(json, "per_slab", class->per_slab);
-    json_stack(view, row, json);
-    json_item_end(json);
-}
-
-static void json_frag_part(const struct parts *parts, enum part part, struct json *json)
-{
-    if (parts->known[part])
-        json_number(json, part_keys[part], parts->bytes[part]);
+    if (row->sample == TABLE_NONE)
+        json_null(json, "stack");
     else
-        json_null(json, part_keys[part]);
-}
-
-/* As all verbs have them: the space between objects is one, whose parts come behind. */
-static void json_parts(const struct parts *parts, struct json *json)
-{
-    json_object_begin(json, "parts");
-    for (enum part i = 0; i < PARTS; i++)
-        if (i == PART_SLABS)
-            json_number(json, "between", sum_of(parts->bytes[i], parts->bytes[PART_PADDING]));
-        else if (i != PART_PADDING)
-            json_frag_part(parts, i, json);
-    json_object_end(json);
-    json_frag_part(parts, PART_SLABS, json);
-    json_frag_part(parts, PART_PADDING, json);
-    json_number(json, "absent", parts->absent);
+        stack_json(json, "stack", view->samples, &view->samples->list[row->sample]);
+    json_item_end(json);
 }
 
 static const char *profile_word(const struct frag_view *view)
@@ -680,19 +625,11 @@ static const char *profile_word(const struct frag_view *view)
     return view->frag->why == FAULT_PROF_ABSENT ? "absent" : "disabled";
 }
 
-static void json_gauge(const struct frag *frag, const char *name, enum ctl_gauge gauge,
-                       uint64_t bytes, struct json *json)
-{
-    if (counted_has(&frag->account.counted, gauge))
-        json_number(json, name, bytes);
-    else
-        json_null(json, name);
-}
-
 void frag_json(const struct frag_view *view, struct json *json)
 {
     const struct frag *frag = view->frag;
-    const struct stats_gauges *gauges = &frag->account.counted.gauges;
+    const struct counted *counted = &frag->account.counted;
+    const struct stats_gauges *gauges = &counted->gauges;
     char text[ANSWER_BYTES], place[PLACE_TEXT_SIZE];
     struct advice advice;
     struct parts parts;
@@ -702,16 +639,24 @@ void frag_json(const struct frag_view *view, struct json *json)
     json_text(json, "verdict", verdict_names[judge(&parts)]);
     json_text(json, "answer", describe_answer(view, &parts, judge(&parts), text));
     json_text(json, "profile", profile_word(view));
-    if (parts.has_rss)
-        json_number(json, "rss", parts.resident);
-    else
-        json_null(json, "rss");
-    json_gauge(frag, "resident", CTL_RESIDENT, gauges->resident, json);
-    json_gauge(frag, "allocated", CTL_ALLOCATED, gauges->allocated, json);
-    json_parts(&parts, json);
+    json_number_or_null(json, "rss", parts.has_rss, parts.resident);
+    json_number_or_null(json, "resident", counted_has(counted, CTL_RESIDENT), gauges->resident);
+    json_number_or_null(json, "allocated", counted_has(counted, CTL_ALLOCATED), gauges->allocated);
+
+    /* As all verbs have them: the space between objects is one, whose parts come behind. */
+    json_object_begin(json, "parts");
+    for (enum part i = 0; i < PARTS; i++)
+        if (i == PART_SLABS)
+            json_number(json, "between", sum_of(parts.bytes[i], parts.bytes[PART_PADDING]));
+        else if (i != PART_PADDING)
+            json_number_or_null(json, part_keys[i], parts.known[i], parts.bytes[i]);
+    json_object_end(json);
+    for (enum part i = PART_SLABS; i <= PART_PADDING; i++)
+        json_number_or_null(json, part_keys[i], parts.known[i], parts.bytes[i]);
+    json_number(json, "absent", parts.absent);
     json_number(json, "waste", parts.waste);
     json_number(json, "returned_by_purge", parts.returned);
-    json_gauge(frag, "retained", CTL_RETAINED, gauges->retained, json);
+    json_number_or_null(json, "retained", counted_has(counted, CTL_RETAINED), gauges->retained);
     json_number(json, "by_samples", frag->by_object ? by_stacks(view->waste) : 0);
     json_number(json, "by_inference", frag->by_object ? 0 : by_stacks(view->waste));
     json_number(json, "not_sampled", view->waste->unknown);

@@ -1,8 +1,8 @@
 #include "cli/output/grow_view.h"
 #include "base/text.h"
 #include "base/units.h"
+#include "cli/output/attachment_json.h"
 #include "cli/output/language_hint.h"
-#include "cli/output/stack_json.h"
 #include "profile/stack_text.h"
 #include "profile/views/call_label.h"
 
@@ -68,17 +68,6 @@ static void merge_rows(struct grow_rows *rows)
     rows->count = kept;
 }
 
-/* Bytes of a stack; the profile has those of all kinds. */
-static int64_t bytes_of_stack(const struct grow *grow, const struct sample *sample,
-                              enum grow_kind kind)
-{
-    if (kind == GROW_KINDS)
-        return sample->values[VALUE_BYTES].now;
-    if (sample->stack >= grow->stacks.count)
-        return 0;
-    return (int64_t)grow_bytes(grow, grow->stacks.list[sample->stack].growth[kind]);
-}
-
 bool grow_rows_make(struct grow_rows *rows, const struct grow *grow, const struct samples *samples,
                     enum grow_kind kind, enum grow_rows_of of)
 {
@@ -86,10 +75,15 @@ bool grow_rows_make(struct grow_rows *rows, const struct grow *grow, const struc
     if (!rows->list)
         return false;
     for (uint32_t i = 0; i < samples->count; i++) {
-        int64_t bytes = bytes_of_stack(grow, &samples->list[i], kind);
+        const struct sample *sample = &samples->list[i];
+        int64_t bytes = 0;
+        if (kind == GROW_KINDS) /* the profile has those of all kinds */
+            bytes = sample->values[VALUE_BYTES].now;
+        else if (sample->stack < grow->stacks.count)
+            bytes = (int64_t)grow_bytes(grow, grow->stacks.list[sample->stack].growth[kind]);
         if (bytes > 0)
             rows->list[rows->count++] =
-                (struct grow_row){hash_stack(samples, &samples->list[i], of), i, 1, bytes, 0};
+                (struct grow_row){hash_stack(samples, sample, of), i, 1, bytes, 0};
         rows->bytes = add_saturating(rows->bytes, bytes);
     }
     qsort(rows->list, rows->count, sizeof *rows->list, rows_by_hash);
@@ -107,11 +101,6 @@ void grow_rows_free(struct grow_rows *rows)
 }
 
 /* ---- the answer ---- */
-
-static double view_seconds(const struct grow_view *view)
-{
-    return (double)grow_ns(view->grow) / 1e9;
-}
 
 static double end_change(const struct grow *grow, size_t offset)
 {
@@ -258,18 +247,6 @@ static void write_kinds(const struct grow_view *view, FILE *out)
     }
 }
 
-/* A language's own tool knows more of the objects in its heap than who touched a page first. */
-static void write_language(const struct grow_view *view, FILE *out)
-{
-    struct language_hint hint;
-
-    if (grow_net(view->grow) < grow_bytes(view->grow, NOTABLE_PAGES) ||
-        !language_hint(view->grow->heaps, view->target, &hint))
-        return;
-    language_hint_write(&hint, out);
-    fputc('\n', out);
-}
-
 /* How the gained pages are divided. */
 static void write_division(const struct grow_view *view, FILE *out)
 {
@@ -296,12 +273,6 @@ static void write_division(const struct grow_view *view, FILE *out)
                 units_bytes(grow_bytes(grow, sum->again), text));
 }
 
-/* One in a hundred stacks, or fewer, changes no answer. */
-static bool is_notable(const struct grow *grow, uint64_t walks)
-{
-    return walks * 100 > grow->walks;
-}
-
 /* The inner calls of each stack are right: what is unsure are the outer ones. */
 static void write_walks(const struct grow *grow, FILE *out)
 {
@@ -315,7 +286,8 @@ static void write_walks(const struct grow *grow, FILE *out)
     };
 
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
-        if (is_notable(grow, rows[i].walks))
+        /* One in a hundred stacks, or fewer, changes no answer. */
+        if (rows[i].walks * 100 > grow->walks)
             fprintf(out, "stacks: %.0f %% %s\n", 100 * (double)rows[i].walks / (double)grow->walks,
                     rows[i].words);
     if (grow->unwalked)
@@ -342,25 +314,6 @@ static const char *reason_missed(int err)
     }
 }
 
-static void write_threads_missed(const struct page_fault_lack *lack, FILE *out)
-{
-    if (lack->threads)
-        fprintf(out, "%zu of %zu threads are observed: %s%s\n", lack->all_threads - lack->threads,
-                lack->all_threads, reason_missed(lack->threads_err),
-                lack->cpus_denied ? "; as root, or with CAP_PERFMON, it observes all" : "");
-}
-
-static void write_unsure_kinds(const struct grow *grow, FILE *out)
-{
-    if (grow->stacks_unsure)
-        fputs("thread stacks: some count as heap: the time limit (--timeout) was over\n", out);
-    if (grow->owners.jemalloc)
-        fputs("jemalloc's heap is not known apart: it counts as anonymous mappings\n", out);
-    if (grow->owners.pymalloc)
-        fputs("pools of Python objects: some count as anonymous mappings: there are too many\n",
-              out);
-}
-
 /* What was not seen, or not whole. */
 static void write_lacks(const struct grow_view *view, FILE *out)
 {
@@ -376,7 +329,10 @@ static void write_lacks(const struct grow_view *view, FILE *out)
         fprintf(out,
                 "not seen: page faults of threads of less than %u ms: there are too many threads\n",
                 lack->listed_ms);
-    write_threads_missed(lack, out);
+    if (lack->threads)
+        fprintf(out, "%zu of %zu threads are observed: %s%s\n", lack->all_threads - lack->threads,
+                lack->all_threads, reason_missed(lack->threads_err),
+                lack->cpus_denied ? "; as root, or with CAP_PERFMON, it observes all" : "");
     if (lack->by_cpu)
         fprintf(out,
                 "sampled by CPU, as there are many threads: %llu samples of other processes are "
@@ -394,16 +350,32 @@ static void write_lacks(const struct grow_view *view, FILE *out)
     if (grow->pages.unread)
         fprintf(out, "not seen: pages in %s of address space\n",
                 units_bytes((double)grow->pages.unread, text));
-    write_unsure_kinds(grow, out);
+    if (grow->stacks_unsure)
+        fputs("thread stacks: some count as heap: the time limit (--timeout) was over\n", out);
+    if (grow->owners.jemalloc)
+        fputs("jemalloc's heap is not known apart: it counts as anonymous mappings\n", out);
+    if (grow->owners.pymalloc)
+        fputs("pools of Python objects: some count as anonymous mappings: there are too many\n",
+              out);
     write_walks(grow, out);
 }
 
 /* ---- the table ---- */
 
-static void write_grow_calls(const struct grow_view *view, const struct grow_row *row, FILE *out)
+static void write_grow_row(const struct grow_view *view, const struct grow_row *row, FILE *out)
 {
-    struct stack_text text;
+    const double seconds = (double)grow_ns(view->grow) / 1e9, bytes = (double)row->bytes;
+    char grown[UNITS_TEXT], error[UNITS_TEXT], rate[UNITS_TEXT], around[UNITS_TEXT + 4];
     char label[CALL_LABEL_SIZE];
+    struct stack_text text;
+    bool within = bytes <= row->error;
+
+    snprintf(around, sizeof around, "+-%s", units_bytes(row->error, error));
+    if (within && view->colors)
+        fputs("\033[2m", out);
+    fprintf(out, "%11s %12s %5.1f %% %13s%s\n", units_change(bytes, grown), around,
+            display_percent(bytes, (double)view->rows->bytes),
+            seconds > 0 ? units_rate(bytes / seconds, rate) : "", within ? " ~" : "");
 
     stack_text_choose(view->samples, &view->samples->list[row->sample], view->depth, &text);
     for (size_t i = 0; i < text.count; i++) {
@@ -416,65 +388,53 @@ static void write_grow_calls(const struct grow_view *view, const struct grow_row
         fprintf(out, "; and %zu more stack%s of this function", row->stacks - 1,
                 row->stacks == 2 ? "" : "s");
     fputc('\n', out);
-}
-
-static void write_grow_row(const struct grow_view *view, const struct grow_row *row, FILE *out)
-{
-    double seconds = view_seconds(view), bytes = (double)row->bytes;
-    char grown[UNITS_TEXT], error[UNITS_TEXT], rate[UNITS_TEXT], around[UNITS_TEXT + 4];
-    bool within = bytes <= row->error;
-
-    snprintf(around, sizeof around, "+-%s", units_bytes(row->error, error));
-    if (within && view->colors)
-        fputs("\033[2m", out);
-    fprintf(out, "%11s %12s %5.1f %% %13s%s\n", units_change(bytes, grown), around,
-            display_percent(bytes, (double)view->rows->bytes),
-            seconds > 0 ? units_rate(bytes / seconds, rate) : "", within ? " ~" : "");
-    write_grow_calls(view, row, out);
     if (within && view->colors)
         fputs("\033[0m", out);
-}
-
-static void write_row_list(const struct grow_view *view, const struct grow_rows *rows, FILE *out)
-{
-    size_t shown = !view->limit || view->limit > rows->count ? rows->count : view->limit;
-    int64_t rest = 0;
-    bool unsure = false;
-    char text[UNITS_TEXT];
-
-    if (shown)
-        fprintf(out, "%11s %12s %7s %13s  %s\n", "growth", "margin", "share", "rate",
-                "stack, innermost call first");
-    for (size_t i = 0; i < shown; i++) {
-        write_grow_row(view, &rows->list[i], out);
-        unsure |= (double)rows->list[i].bytes <= rows->list[i].error;
-    }
-    for (size_t i = shown; i < rows->count; i++)
-        rest = add_saturating(rest, rows->list[i].bytes);
-    if (shown < rows->count)
-        fprintf(out, "%11s in %zu more stack%s (--rows 0 shows all)\n",
-                units_change((double)rest, text), rows->count - shown,
-                rows->count - shown == 1 ? "" : "s");
-    if (unsure)
-        fputs("~: the growth is within its margin of error (+-, 95 %)\n", out);
 }
 
 /* The same function in other stacks is the same answer: one row. */
 void grow_write_table(const struct grow_view *view, FILE *out)
 {
     struct grow_rows rows;
+    size_t shown;
+    int64_t rest = 0;
+    bool unsure = false;
+    char text[UNITS_TEXT];
 
-    if (grow_rows_make(&rows, view->grow, view->samples, GROW_KINDS, GROW_ROWS_BY_CALL))
-        write_row_list(view, &rows, out);
+    if (!grow_rows_make(&rows, view->grow, view->samples, GROW_KINDS, GROW_ROWS_BY_CALL))
+        return;
+    shown = !view->limit || view->limit > rows.count ? rows.count : view->limit;
+    if (shown)
+        fprintf(out, "%11s %12s %7s %13s  %s\n", "growth", "margin", "share", "rate",
+                "stack, innermost call first");
+    for (size_t i = 0; i < shown; i++) {
+        write_grow_row(view, &rows.list[i], out);
+        unsure |= (double)rows.list[i].bytes <= rows.list[i].error;
+    }
+    for (size_t i = shown; i < rows.count; i++)
+        rest = add_saturating(rest, rows.list[i].bytes);
+    if (shown < rows.count)
+        fprintf(out, "%11s in %zu more stack%s (--rows 0 shows all)\n",
+                units_change((double)rest, text), rows.count - shown,
+                rows.count - shown == 1 ? "" : "s");
+    if (unsure)
+        fputs("~: the growth is within its margin of error (+-, 95 %)\n", out);
     grow_rows_free(&rows);
 }
 
 void grow_write_parts(const struct grow_view *view, FILE *out)
 {
+    struct language_hint hint;
+
     write_rss(view, out);
     write_division(view, out);
     write_kinds(view, out);
-    write_language(view, out);
+    /* A language's own tool knows more of the objects in its heap than who touched a page first. */
+    if (grow_net(view->grow) >= grow_bytes(view->grow, NOTABLE_PAGES) &&
+        language_hint(view->grow->heaps, view->target, &hint)) {
+        language_hint_write(&hint, out);
+        fputc('\n', out);
+    }
     write_lacks(view, out);
 }
 
@@ -491,86 +451,53 @@ static void json_grow_end(struct json *json, const char *name, const struct grow
     json_object_end(json);
 }
 
-static void json_growth_row(const struct grow_view *view, const struct grow_row *row,
-                            struct json *json)
-{
-    json_item_begin(json);
-    json_signed(json, "bytes", row->bytes);
-    json_rounded(json, "error", row->error);
-    json_bool(json, "within_error", (double)row->bytes <= row->error);
-    stack_json(json, "stack", view->samples, &view->samples->list[row->sample]);
-    json_item_end(json);
-}
-
-static void json_division(const struct grow *grow, struct json *json)
-{
-    const struct grow_sum *sum = &grow->sum;
-
-    json_rounded(json, "heap", heap_change(grow));
-    json_rounded(json, "stacks", part_change(grow, GROW_STACKS));
-    json_rounded(json, "data", part_change(grow, GROW_DATA));
-    json_rounded(json, "huge",
-                 grow_bytes(grow, (double)grow->pages.huge_now - (double)grow->pages.huge_first));
-    json_rounded(json, "net", grow_net(grow));
-    json_rounded(json, "gained", grow_bytes(grow, (double)sum->gained));
-    json_rounded(json, "lost", grow_bytes(grow, (double)sum->lost));
-    json_rounded(json, "by_stack", grow_bytes(grow, sum->by_stack));
-    json_rounded(json, "without_sample", grow_bytes(grow, sum->nobody));
-    json_rounded(json, "in_flight", grow_bytes(grow, sum->in_flight));
-    json_rounded(json, "again", grow_bytes(grow, sum->again));
-}
-
-static void json_part_stack(const struct grow_view *view, const struct grow_row *row,
-                            struct json *json)
-{
-    json_item_begin(json);
-    json_rounded(json, "low", fmax((double)row->bytes - row->error, 0));
-    json_rounded(json, "high", (double)row->bytes + row->error);
-    json_text(json, "evidence", "faults");
-    json_number(json, "stacks", row->stacks);
-    stack_json(json, "stack", view->samples, &view->samples->list[row->sample]);
-    json_item_end(json);
-}
-
 void grow_touchers_json(const struct grow_view *view, enum grow_kind kind, struct json *json)
 {
-    struct grow_rows rows;
+    struct grow_rows rows = {0};
 
     json_list_begin(json, "stacks");
-    if (grow_rows_make(&rows, view->grow, view->samples, kind, GROW_ROWS_BY_CALL))
-        for (size_t i = 0; i < rows.count; i++)
-            json_part_stack(view, &rows.list[i], json);
+    (void)grow_rows_make(&rows, view->grow, view->samples, kind, GROW_ROWS_BY_CALL);
+    for (const struct grow_row *row = rows.list; row < rows.list + rows.count; row++) {
+        json_item_begin(json);
+        json_rounded(json, "low", fmax((double)row->bytes - row->error, 0));
+        json_rounded(json, "high", (double)row->bytes + row->error);
+        json_text(json, "evidence", "faults");
+        json_number(json, "stacks", row->stacks);
+        stack_json(json, "stack", view->samples, &view->samples->list[row->sample]);
+        json_item_end(json);
+    }
     grow_rows_free(&rows);
     json_list_end(json);
 }
 
-static void json_part(const struct grow_view *view, enum grow_kind kind, struct json *json)
+/*
+ * Adds "parts": of each kind with memory, the bytes at both ends and the stacks that
+ * touched what was gained.
+ */
+static void grow_parts_json(const struct grow_view *view, struct json *json)
 {
     const struct grow *grow = view->grow;
-    const struct grow_part *part = &grow->sum.parts[kind];
 
-    json_item_begin(json);
-    json_text(json, "kind", kinds[kind].name);
-    json_rounded(json, "before", grow_bytes(grow, (double)part->before));
-    json_rounded(json, "after", grow_bytes(grow, (double)part->now));
-    json_rounded(json, "bytes", part_change(grow, kind));
-    json_rounded(json, "by_stack", grow_bytes(grow, part->by_stack));
-    json_rounded(json, "in_flight", grow_bytes(grow, part->in_flight));
-    json_rounded(json, "without_sample", grow_bytes(grow, part->nobody));
-    json_number(json, "samples", part->samples);
-    grow_touchers_json(view, kind, json);
-    json_item_end(json);
-}
-
-void grow_parts_json(const struct grow_view *view, struct json *json)
-{
     json_list_begin(json, "parts");
-    for (enum grow_kind kind = 0; kind < GROW_KINDS; kind++)
-        if (view->grow->sum.parts[kind].before || view->grow->sum.parts[kind].now)
-            json_part(view, kind, json);
+    for (enum grow_kind kind = 0; kind < GROW_KINDS; kind++) {
+        const struct grow_part *part = &grow->sum.parts[kind];
+        if (!part->before && !part->now)
+            continue;
+        json_item_begin(json);
+        json_text(json, "kind", kinds[kind].name);
+        json_rounded(json, "before", grow_bytes(grow, (double)part->before));
+        json_rounded(json, "after", grow_bytes(grow, (double)part->now));
+        json_rounded(json, "bytes", part_change(grow, kind));
+        json_rounded(json, "by_stack", grow_bytes(grow, part->by_stack));
+        json_rounded(json, "in_flight", grow_bytes(grow, part->in_flight));
+        json_rounded(json, "without_sample", grow_bytes(grow, part->nobody));
+        json_number(json, "samples", part->samples);
+        grow_touchers_json(view, kind, json);
+        json_item_end(json);
+    }
     json_list_end(json);
-    json_bool(json, "jemalloc_apart", !view->grow->owners.jemalloc);
-    json_bool(json, "pymalloc_apart", !view->grow->owners.pymalloc);
+    json_bool(json, "jemalloc_apart", !grow->owners.jemalloc);
+    json_bool(json, "pymalloc_apart", !grow->owners.pymalloc);
 }
 
 static void json_lacks(const struct grow *grow, struct json *json)
@@ -598,17 +525,36 @@ static void json_lacks(const struct grow *grow, struct json *json)
 void grow_json(const struct grow_view *view, struct json *json)
 {
     const struct grow *grow = view->grow;
+    const struct grow_sum *sum = &grow->sum;
     struct language_hint hint;
 
     json_number(json, "sampled_ns", grow_ns(grow));
     json_grow_end(json, "before", &grow->before);
     json_grow_end(json, "after", &grow->after);
-    json_division(grow, json);
+    json_rounded(json, "heap", heap_change(grow));
+    json_rounded(json, "stacks", part_change(grow, GROW_STACKS));
+    json_rounded(json, "data", part_change(grow, GROW_DATA));
+    json_rounded(json, "huge",
+                 grow_bytes(grow, (double)grow->pages.huge_now - (double)grow->pages.huge_first));
+    json_rounded(json, "net", grow_net(grow));
+    json_rounded(json, "gained", grow_bytes(grow, (double)sum->gained));
+    json_rounded(json, "lost", grow_bytes(grow, (double)sum->lost));
+    json_rounded(json, "by_stack", grow_bytes(grow, sum->by_stack));
+    json_rounded(json, "without_sample", grow_bytes(grow, sum->nobody));
+    json_rounded(json, "in_flight", grow_bytes(grow, sum->in_flight));
+    json_rounded(json, "again", grow_bytes(grow, sum->again));
     json_lacks(grow, json);
     grow_parts_json(view, json);
     language_hint_json(&hint, language_hint(grow->heaps, view->target, &hint), "language", json);
     json_list_begin(json, "rows");
-    for (size_t i = 0; i < view->rows->count; i++)
-        json_growth_row(view, &view->rows->list[i], json);
+    for (size_t i = 0; i < view->rows->count; i++) {
+        const struct grow_row *row = &view->rows->list[i];
+        json_item_begin(json);
+        json_signed(json, "bytes", row->bytes);
+        json_rounded(json, "error", row->error);
+        json_bool(json, "within_error", (double)row->bytes <= row->error);
+        stack_json(json, "stack", view->samples, &view->samples->list[row->sample]);
+        json_item_end(json);
+    }
     json_list_end(json);
 }

@@ -54,11 +54,5 @@ void grow_touchers_json(const struct grow_view *view, enum grow_kind kind, struc
 const char *grow_kind_name(enum grow_kind kind);
 const char *grow_kind_words(enum grow_kind kind);
 
-/*
- * Adds "parts": of each kind with memory, the bytes at both ends and the stacks that
- * touched what was gained.
- */
-void grow_parts_json(const struct grow_view *view, struct json *json);
-
 /* Adds the members about the growth: all rows, whatever the limit is. */
 void grow_json(const struct grow_view *view, struct json *json);

@@ -2,7 +2,7 @@
 #include "base/text.h"
 #include "base/units.h"
 #include "base/util.h"
-#include "cli/output/stack_json.h"
+#include "cli/output/attachment_json.h"
 #include "cli/output/wrap.h"
 #include "profile/views/call_label.h"
 #include "profile/views/growth.h"
@@ -49,12 +49,6 @@ static bool was_named(const struct leak_view *view, const struct part *part, siz
     return false;
 }
 
-static void write_more(const struct part *part, FILE *out)
-{
-    if (part->more)
-        fprintf(out, " and %zu more stack%s", part->more, part->more == 1 ? "" : "s");
-}
-
 /* Of one stack its part is clear: all, unless it may be much less. */
 static void write_causes(const struct leak_view *view, const struct part *part, FILE *out)
 {
@@ -73,7 +67,8 @@ static void write_causes(const struct leak_view *view, const struct part *part, 
         fprintf(out, " %s to %s", growth_rate(view, stack->low, low),
                 growth_rate(view, fmin(stack->high, part->bytes + part->error), high));
     }
-    write_more(part, out);
+    if (part->more)
+        fprintf(out, " and %zu more stack%s", part->more, part->more == 1 ? "" : "s");
     if (part->stack_count && part->state == PART_ONE_OF && part->unseen)
         fputs(", or one that no sample shows", out);
     fputs(part->stack_count ? " (samples)" : "", out);
@@ -110,15 +105,6 @@ static void write_object_size(const struct part *part, FILE *out)
         fprintf(out, " in objects of %s (exact)", units_bytes((double)part->size, size));
     else
         fputs(" in objects of several sizes (exact)", out);
-}
-
-/* Who touches a page first is who keeps it, unless an allocator has it in between. */
-static void write_touchers(const struct leak_view *view, enum grow_kind kind, bool handed_on,
-                           FILE *out)
-{
-    if (grow_write_touchers(view->faults, kind, out))
-        fputs(handed_on ? " (faults); an allocator may have given it to others since" : " (faults)",
-              out);
 }
 
 /* "grew by 77 MiB in 12 s, not steadily: most of it in objects of 4 KiB (exact), until 8 s ago" */
@@ -175,7 +161,11 @@ static void write_memory(const struct leak_view *view, const struct part *part, 
         return;
     }
     fprintf(out, " in %s (exact)", grow_kind_words(part->memory));
-    write_touchers(view, part->memory, part->handed_on, out);
+    /* Who touches a page first is who keeps it, unless an allocator has it in between. */
+    if (grow_write_touchers(view->faults, part->memory, out))
+        fputs(part->handed_on ? " (faults); an allocator may have given it to others since"
+                              : " (faults)",
+              out);
 }
 
 static void write_one_part(const struct leak_view *view, const struct part *part, FILE *out)
@@ -233,46 +223,26 @@ static void write_no_growth(const struct leak_view *view, FILE *out)
                 growth_rate(view, parts_notable(view->leak, NULL, GROW_LIBC), bound));
 }
 
-/* Samples alone: their trends are bounded by the growth of the RSS. */
-static void write_samples_alone(const struct leak_view *view, FILE *out)
+void leak_answer(const struct leak_view *view, FILE *out)
 {
     struct growth_answer answer;
     char text[ANSWER_BYTES];
 
-    growth_answer_choose(&answer, view->growth, view->samples);
-    growth_answer_text(&answer, view->growth, view->samples, view->display, text, sizeof text);
-    text_write_clean(out, text, "");
-}
-
-void leak_answer(const struct leak_view *view, FILE *out)
-{
-    if (view->parts->count)
+    if (view->parts->count) {
         write_one_part(view, &view->parts->list[0], out);
-    else if (view->verdict)
+    } else if (view->verdict) {
         write_nothing(view, out);
-    else if (view->samples)
-        write_samples_alone(view, out);
-    else
+    } else if (view->samples) {
+        /* Samples alone: their trends are bounded by the growth of the RSS. */
+        growth_answer_choose(&answer, view->growth, view->samples);
+        growth_answer_text(&answer, view->growth, view->samples, view->display, text, sizeof text);
+        text_write_clean(out, text, "");
+    } else {
         write_no_growth(view, out);
+    }
 }
 
 /* ---- what the answer rests on ---- */
-
-static void write_leak_answer(const struct leak_view *view, FILE *out)
-{
-    const struct target *target = &view->attachment->target;
-    const bool colors = view->display->colors;
-    struct wrap wrap;
-    FILE *line = wrap_begin(&wrap, out);
-
-    text_write_clean(line, target->stat.comm, "");
-    fprintf(line, "[%d] ", (int)target->pid);
-    leak_answer(view, line);
-    fputc('\n', line);
-    fputs(colors ? "\033[1m" : "", out);
-    wrap_end(&wrap, 0, out);
-    fputs(colors ? "\033[0m" : "", out);
-}
 
 static void write_seen_rss(const struct leak_view *view, FILE *out)
 {
@@ -372,34 +342,39 @@ static void write_sampled_sum(const struct leak_view *view, FILE *out)
             display_bytes(view->display, growth->error, error));
 }
 
-static void write_evidence(const struct leak_view *view, FILE *out)
-{
-    for (size_t i = 1; i < view->parts->count; i++) {
-        fputs("also ", out);
-        write_one_part(view, &view->parts->list[i], out);
-        fputc('\n', out);
-    }
-    if (view->faults)
-        grow_write_parts(view->faults, out);
-    else
-        write_seen_rss(view, out);
-    if (view->verdict)
-        write_classes(view, out);
-    if (view->samples) {
-        write_coverage(view->leak, out);
-        write_sampled_sum(view, out);
-    }
-}
-
 void leak_print(const struct leak_view *view, FILE *out)
 {
+    const struct target *target = &view->attachment->target;
+    const bool colors = view->display->colors;
     struct wrap wrap;
-    FILE *lines;
+    FILE *lines = wrap_begin(&wrap, out);
 
-    write_leak_answer(view, out);
+    text_write_clean(lines, target->stat.comm, "");
+    fprintf(lines, "[%d] ", (int)target->pid);
+    leak_answer(view, lines);
+    fputc('\n', lines);
+    fputs(colors ? "\033[1m" : "", out);
+    wrap_end(&wrap, 0, out);
+    fputs(colors ? "\033[0m" : "", out);
+
     lines = wrap_begin(&wrap, out);
-    write_evidence(view, lines);
+    for (size_t i = 1; i < view->parts->count; i++) {
+        fputs("also ", lines);
+        write_one_part(view, &view->parts->list[i], lines);
+        fputc('\n', lines);
+    }
+    if (view->faults)
+        grow_write_parts(view->faults, lines);
+    else
+        write_seen_rss(view, lines);
+    if (view->verdict)
+        write_classes(view, lines);
+    if (view->samples) {
+        write_coverage(view->leak, lines);
+        write_sampled_sum(view, lines);
+    }
     wrap_end(&wrap, 2, out);
+
     if (view->samples)
         growth_write(view->growth, view->samples, view->display, out);
     else if (view->faults)
@@ -439,8 +414,25 @@ static const char *verdict_word(const struct leak_view *view)
     return trends[answer.verdict];
 }
 
-static void json_causes(const struct leak_view *view, const struct part *part, struct json *json)
+static void json_growing(const struct leak_view *view, const struct part *part, struct json *json)
 {
+    json_item_begin(json);
+    json_text(json, "kind", part->kind == PART_OBJECTS ? "objects" : grow_kind_name(part->memory));
+    json_text(json, "verdict", part_word(part));
+    json_number_or_null(json, "size", part->size, part->size);
+    json_rounded(json, "bytes", trunc(part->bytes));
+    json_rounded(json, "error", trunc(part->error));
+    json_rounded(json, "bytes_per_s", trunc(part->bytes / fmax(watched_seconds(view), 1e-3)));
+    json_text(json, "evidence", "exact");
+    if (part->class && part->class->wait_s > 0)
+        json_rounded(json, "wait_s", ceil(part->class->wait_s));
+    else
+        json_null(json, "wait_s");
+    if (part->kind == PART_MEMORY) {
+        grow_touchers_json(view->faults, part->memory, json);
+        json_item_end(json);
+        return;
+    }
     json_list_begin(json, "stacks");
     for (size_t i = 0; i < part->stack_count; i++) {
         const struct part_stack *stack = &part->stacks[i];
@@ -454,29 +446,6 @@ static void json_causes(const struct leak_view *view, const struct part *part, s
     json_list_end(json);
     json_number(json, "more_stacks", part->more);
     json_bool(json, "or_unseen", part->state == PART_ONE_OF && part->unseen);
-}
-
-static void json_growing(const struct leak_view *view, const struct part *part, struct json *json)
-{
-    json_item_begin(json);
-    json_text(json, "kind", part->kind == PART_OBJECTS ? "objects" : grow_kind_name(part->memory));
-    json_text(json, "verdict", part_word(part));
-    if (part->size)
-        json_number(json, "size", part->size);
-    else
-        json_null(json, "size");
-    json_rounded(json, "bytes", trunc(part->bytes));
-    json_rounded(json, "error", trunc(part->error));
-    json_rounded(json, "bytes_per_s", trunc(part->bytes / fmax(watched_seconds(view), 1e-3)));
-    json_text(json, "evidence", "exact");
-    if (part->class && part->class->wait_s > 0)
-        json_rounded(json, "wait_s", ceil(part->class->wait_s));
-    else
-        json_null(json, "wait_s");
-    if (part->kind == PART_MEMORY)
-        grow_touchers_json(view->faults, part->memory, json);
-    else
-        json_causes(view, part, json);
     json_item_end(json);
 }
 

@@ -70,18 +70,6 @@ static void write_shown(const struct peek_sample *sample, size_t len, FILE *out)
     text_write_clean(out, text, "");
 }
 
-static void write_bytes(const struct peek_sample *sample, FILE *out)
-{
-    if (sample->content.kind == CONTENT_TEXT && sample->content.text_len) {
-        fputc('"', out);
-        write_shown(sample, PEEK_SHOWN, out);
-        fputc('"', out);
-        return;
-    }
-    for (size_t i = 0; i < sample->shown_len; i++)
-        fprintf(out, "%s%02x", i && i % 8 == 0 ? " " : "", sample->shown[i]);
-}
-
 static void print_prefixes(const struct peek_view *view, const struct peek_row *row, FILE *out)
 {
     for (size_t i = 0; i < row->prefix_count; i++) {
@@ -96,14 +84,6 @@ static void print_prefixes(const struct peek_view *view, const struct peek_row *
         write_shown(&view->peek->samples[row->first + prefix->first], prefix->len, out);
         fputc('"', out);
     }
-}
-
-/* "; 73 % p p n 0" */
-static void print_shape(const struct peek_row *row, FILE *out)
-{
-    fprintf(out, "; %.0f %%", percentage((double)row->shape_hits, (double)row->hits));
-    for (const char *p = row->shape; *p; p++)
-        fprintf(out, " %c", *p);
 }
 
 /* A pattern of nothing but zeros says nothing: what the row is about comes behind it. */
@@ -121,18 +101,23 @@ static void print_what(const struct peek_view *view, const struct peek_row *row,
     line_init(&line, text, sizeof text, WHAT_COLUMNS);
     add_kind(&line, row);
     fputs(text, out);
-    if (tells_shape(row))
-        print_shape(row, out);
+    if (tells_shape(row)) { /* "; 73 % p p n 0" */
+        fprintf(out, "; %.0f %%", percentage((double)row->shape_hits, (double)row->hits));
+        for (const char *p = row->shape; *p; p++)
+            fprintf(out, " %c", *p);
+    }
     print_prefixes(view, row, out);
     fputc('\n', out);
 }
 
 /* ---- the answer ---- */
 
-static void write_heap_answer(const struct peek_view *view, FILE *out)
+static void print_heap_answer(const struct peek_view *view, FILE *to)
 {
     const struct peek *peek = view->peek;
     char name[64], bytes[UNITS_TEXT], objects[COUNT_TEXT], text[WHAT_BYTES];
+    struct wrap wrap;
+    FILE *out = wrap_begin(&wrap, to);
 
     fprintf(out, "%s[%d]%s: %s in %s object%s", message_clean(view->name, name, sizeof name),
             view->pid, view->origin ? view->origin : "", units_bytes(peek->bytes, bytes),
@@ -147,24 +132,7 @@ static void write_heap_answer(const struct peek_view *view, FILE *out)
         add_kind(&line, row);
         fprintf(out, "%s%.0f %% %s", i ? ", " : ": ", share, text);
     }
-}
-
-static void print_heap_answer(const struct peek_view *view, FILE *out)
-{
-    struct wrap wrap;
-
-    write_heap_answer(view, wrap_begin(&wrap, out));
-    wrap_end(&wrap, 0, out);
-}
-
-static void print_sample(const struct peek *peek, FILE *out)
-{
-    fprintf(out,
-            "estimated from %zu objects, chosen at random; +- is the margin of error (95 %%)\n",
-            peek->judged);
-    if (peek->pass.share > 0 && peek->pass.share < 1)
-        fprintf(out, "%.1f %% of the memory was read, in random parts: all numbers are estimates\n",
-                100 * peek->pass.share);
+    wrap_end(&wrap, 0, to);
 }
 
 /* ---- the table ---- */
@@ -199,23 +167,13 @@ static void print_examples(const struct peek_view *view, const struct peek_row *
         return;
     for (size_t i = 0; i < EXAMPLES && i * step < row->hits; i++) {
         const struct peek_sample *sample = &view->peek->samples[row->first + i * step];
-        fprintf(out, "        %#llx  ", (unsigned long long)sample->addr);
-        write_bytes(sample, out);
-        fputc('\n', out);
-    }
-}
-
-static void measure_numbers(const struct peek_view *view, size_t rows,
-                            size_t widths[NUMBER_COLUMNS])
-{
-    char cells[NUMBER_COLUMNS][NUMBER_CELL];
-
-    for (size_t c = 0; c < NUMBER_COLUMNS; c++)
-        widths[c] = strlen(number_headings[c]);
-    for (size_t i = 0; i < rows; i++) {
-        fill_numbers(view, &view->peek->rows[i], cells);
-        for (size_t c = 0; c < NUMBER_COLUMNS; c++)
-            widths[c] = strlen(cells[c]) > widths[c] ? strlen(cells[c]) : widths[c];
+        bool text = sample->content.kind == CONTENT_TEXT && sample->content.text_len;
+        fprintf(out, "        %#llx  %s", (unsigned long long)sample->addr, text ? "\"" : "");
+        if (text)
+            write_shown(sample, PEEK_SHOWN, out);
+        for (size_t k = 0; k < sample->shown_len && !text; k++)
+            fprintf(out, "%s%02x", k && k % 8 == 0 ? " " : "", sample->shown[k]);
+        fputs(text ? "\"\n" : "\n", out);
     }
 }
 
@@ -259,40 +217,44 @@ static void print_peek_legend(const struct peek_view *view, size_t shown, FILE *
         fputs("--show-bytes shows the same bytes, and examples; they may be secrets\n", out);
 }
 
-/* A row on a terminal continues below its last column. */
-static void print_peek_row(const struct peek_view *view, const struct peek_row *row,
-                           const size_t widths[NUMBER_COLUMNS], FILE *out)
-{
-    char cells[NUMBER_COLUMNS][NUMBER_CELL];
-    size_t indent = 0;
-    struct wrap wrap;
-    FILE *line = wrap_begin(&wrap, out);
-
-    fill_numbers(view, row, cells);
-    print_numbers(widths, cells, line);
-    print_what(view, row, line);
-    for (size_t c = 0; c < NUMBER_COLUMNS; c++)
-        indent += widths[c] + 2;
-    wrap_end(&wrap, indent, out);
-    print_examples(view, row, out);
-}
-
 void peek_print(const struct peek_view *view, FILE *out)
 {
     const struct peek *peek = view->peek;
     size_t rows = peek->row_count < view->rows ? peek->row_count : view->rows;
-    size_t widths[NUMBER_COLUMNS];
+    size_t widths[NUMBER_COLUMNS], indent = 0;
     char cells[NUMBER_COLUMNS][NUMBER_CELL];
 
     print_heap_answer(view, out);
-    print_sample(peek, out);
-    measure_numbers(view, rows, widths);
+    fprintf(out,
+            "estimated from %zu objects, chosen at random; +- is the margin of error (95 %%)\n",
+            peek->judged);
+    if (peek->pass.share > 0 && peek->pass.share < 1)
+        fprintf(out, "%.1f %% of the memory was read, in random parts: all numbers are estimates\n",
+                100 * peek->pass.share);
+
     for (size_t c = 0; c < NUMBER_COLUMNS; c++)
+        widths[c] = strlen(number_headings[c]);
+    for (size_t i = 0; i < rows; i++) {
+        fill_numbers(view, &peek->rows[i], cells);
+        for (size_t c = 0; c < NUMBER_COLUMNS; c++)
+            widths[c] = strlen(cells[c]) > widths[c] ? strlen(cells[c]) : widths[c];
+    }
+    for (size_t c = 0; c < NUMBER_COLUMNS; c++) {
         snprintf(cells[c], NUMBER_CELL, "%s", number_headings[c]);
+        indent += widths[c] + 2;
+    }
     print_numbers(widths, cells, out);
     fputs("WHAT\n", out);
-    for (size_t i = 0; i < rows; i++)
-        print_peek_row(view, &peek->rows[i], widths, out);
+    for (size_t i = 0; i < rows; i++) {
+        /* A row on a terminal continues below its last column. */
+        struct wrap wrap;
+        FILE *line = wrap_begin(&wrap, out);
+        fill_numbers(view, &peek->rows[i], cells);
+        print_numbers(widths, cells, line);
+        print_what(view, &peek->rows[i], line);
+        wrap_end(&wrap, indent, out);
+        print_examples(view, &peek->rows[i], out);
+    }
     print_rest(peek, rows, out);
     print_peek_legend(view, rows, out);
 }
@@ -351,10 +313,7 @@ static void row_json(const struct peek_row *row, struct json *json)
     json_text(json, "kind", row->absent ? "absent" : content_kind_name(row->kind));
     json_text_or_null(json, "detail", row->detail);
     json_number(json, "offset", row->at);
-    if (row->size)
-        json_number(json, "size", row->size);
-    else
-        json_null(json, "size");
+    json_number_or_null(json, "size", row->size, row->size);
     json_number(json, "samples", row->hits);
     json_rounded(json, "objects", row->objects);
     json_rounded(json, "objects_error", ceil(row->objects_error));

@@ -3,7 +3,9 @@
 #include "base/units.h"
 #include "cli/message.h"
 #include "host/task.h"
+#include "inject/syscalls.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -53,38 +55,25 @@ static void format_container(const struct container *container, char *out, size_
         snprintf(out, size, "-");
 }
 
-/* "5.3.0 _rjem_": the release is the part before the hyphen; the rest names a commit. */
-static void format_version(const struct census_entry *entry, char *out, size_t size)
-{
-    char version[32], prefix[PREFIX_MAX];
-
-    message_clean(entry->prof.build.text, version, sizeof version);
-    version[strcspn(version, "-")] = '\0';
-    snprintf(out, size, "%s%s%s", version[0] ? version : "?", entry->prefix[0] ? " " : "",
-             message_clean(entry->prefix, prefix, sizeof prefix));
-}
-
-static struct table_row *add_process_row(struct process_table *table)
-{
-    if (!LIST_GROW(table->rows, table->capacity, table->count))
-        return NULL;
-    struct table_row *row = &table->rows[table->count++];
-    memset(row, 0, sizeof *row);
-    return row;
-}
-
 bool process_table_add(struct process_table *table, const struct census_entry *entry,
                        const struct container *container, bool unreadable)
 {
-    struct table_row *row = add_process_row(table);
     const char *prof = prof_text(&entry->prof), *linkage = linkage_text(entry->linkage);
+    char version[32], prefix[PREFIX_MAX];
+    struct table_row *row;
 
-    if (!row)
+    if (!LIST_GROW(table->rows, table->capacity, table->count))
         return false;
+    row = &table->rows[table->count++];
+    memset(row, 0, sizeof *row);
     snprintf(row->cells[0], CELL_MAX, "%d", entry->stat.pid);
     snprintf(row->cells[1], CELL_MAX, "%d", entry->status.ns_pid);
     message_clean(entry->stat.comm, row->cells[2], CELL_MAX);
-    format_version(entry, row->cells[3], CELL_MAX);
+    /* "5.3.0 _rjem_": the release is the part before the hyphen; the rest names a commit. */
+    message_clean(entry->prof.build.text, version, sizeof version);
+    version[strcspn(version, "-")] = '\0';
+    snprintf(row->cells[3], CELL_MAX, "%s%s%s", version[0] ? version : "?",
+             entry->prefix[0] ? " " : "", message_clean(entry->prefix, prefix, sizeof prefix));
     snprintf(row->cells[4], CELL_MAX, "%s", linkage && !unreadable ? linkage : "?");
     snprintf(row->cells[5], CELL_MAX, "%s", prof && !unreadable ? prof : "?");
     units_bytes((double)entry->status.rss_bytes, row->cells[6]);
@@ -114,8 +103,11 @@ bool process_table_add_choice(struct process_table *table, const struct selected
     return true;
 }
 
-static void find_column_widths(const struct process_table *table, size_t widths[TABLE_COLUMNS])
+void process_table_print(const struct process_table *table, FILE *out)
 {
+    const size_t columns = table->choice ? TABLE_COLUMNS : LIST_COLUMNS;
+    size_t widths[TABLE_COLUMNS];
+
     for (size_t c = 0; c < TABLE_COLUMNS; c++) {
         widths[c] = strlen(headings[c]);
         for (size_t i = 0; i < table->count; i++) {
@@ -123,14 +115,6 @@ static void find_column_widths(const struct process_table *table, size_t widths[
             widths[c] = n > widths[c] ? n : widths[c];
         }
     }
-}
-
-void process_table_print(const struct process_table *table, FILE *out)
-{
-    const size_t columns = table->choice ? TABLE_COLUMNS : LIST_COLUMNS;
-    size_t widths[TABLE_COLUMNS];
-
-    find_column_widths(table, widths);
     for (size_t i = 0; i <= table->count; i++)
         for (size_t c = 0; c < columns; c++) {
             const char *cell = i == 0 ? headings[c] : table->rows[i - 1].cells[c];
@@ -147,4 +131,73 @@ void process_table_free(struct process_table *table)
 {
     free(table->rows);
     memset(table, 0, sizeof *table);
+}
+
+/* ---- processes that were left out ---- */
+
+enum { LINES_MAX = 20 };
+
+static void format_why(const struct left_out *left, char *out, size_t size)
+{
+    const char *call = syscall_name(left->call);
+    const char *name = left->signal ? sigabbrev_np(left->signal) : NULL;
+
+    switch (left->end) {
+    case POOL_STUCK:
+        snprintf(out, size,
+                 "its memory or its files do not respond: the kernel waits in %s (userfaultfd, "
+                 "FUSE, NFS)",
+                 call ? call : "a system call");
+        break;
+    case POOL_SLOW:
+        snprintf(out, size, "its data take too long to read");
+        break;
+    case POOL_LATE:
+        snprintf(out, size, "the time was over while it was examined");
+        break;
+    default:
+        snprintf(out, size, "the worker process that examined it was killed%s%s",
+                 name ? " by SIG" : "", name ? name : "");
+        break;
+    }
+}
+
+void left_out_print(const struct left_out *left, size_t count)
+{
+    size_t printed = 0, rest = 0;
+    char why[160], clean[64];
+
+    for (size_t i = 0; i < count; i++) {
+        if (left[i].chosen) /* the verb itself says so */
+            continue;
+        rest += printed == LINES_MAX;
+        if (printed == LINES_MAX)
+            continue;
+        printed++;
+        format_why(&left[i], why, sizeof why);
+        message("process %d (%s) was left out: %s", (int)left[i].pid,
+                message_clean(left[i].name[0] ? left[i].name : "?", clean, sizeof clean), why);
+    }
+    if (rest)
+        message("%zu more process%s left out", rest, rest == 1 ? " was" : "es were");
+}
+
+void left_out_json(struct json *json, const struct left_out *left, size_t count)
+{
+    static const char *const reasons[] = {
+        [POOL_LATE] = "late",
+        [POOL_STUCK] = "no_answer",
+        [POOL_SLOW] = "slow",
+        [POOL_LOST] = "lost",
+    };
+
+    json_list_begin(json, "left_out_processes");
+    for (size_t i = 0; i < count; i++) {
+        json_item_begin(json);
+        json_number(json, "pid", (uint64_t)left[i].pid);
+        json_text(json, "name", left[i].name);
+        json_text(json, "reason", reasons[left[i].end]);
+        json_item_end(json);
+    }
+    json_list_end(json);
 }

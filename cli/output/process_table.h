@@ -1,6 +1,10 @@
-/* The table of processes that use jemalloc, or of those that an operator may choose from. */
+/*
+ * The table of processes that use jemalloc, or of those that an operator may choose from; and those
+ * that a search or a list has left out.
+ */
 #pragma once
 
+#include "base/json.h"
 #include "host/container.h"
 #include "jemalloc/selection.h"
 
@@ -30,3 +34,8 @@ void process_table_free(struct process_table *table);
 /* The words of the table and of JSON. prof_text: NULL if it cannot be read from outside. */
 const char *linkage_text(enum linkage linkage);
 const char *prof_text(const struct prof_state *state);
+
+/* Prints a message about each that was left out, and why; the first ones if there are many. */
+void left_out_print(const struct left_out *left, size_t count);
+/* Writes the member left_out_processes. */
+void left_out_json(struct json *json, const struct left_out *left, size_t count);

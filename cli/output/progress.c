@@ -12,24 +12,17 @@ static bool is_shown(const struct options *options)
     return !options->quiet && isatty(STDERR_FILENO);
 }
 
-/* The width of a line that does not wrap: only one terminal line can be removed. */
-static size_t line_width(void)
-{
-    struct winsize size;
-
-    if (ioctl(STDERR_FILENO, TIOCGWINSZ, &size) || size.ws_col < COLUMNS_MIN)
-        return COLUMNS;
-    return size.ws_col;
-}
-
 void progress_show(const struct options *options, const char *fmt, ...)
 {
+    struct winsize size;
     char line[256];
-    size_t width = line_width();
+    size_t width = COLUMNS; /* of a line that does not wrap: only one terminal line is removed */
     va_list ap;
 
     if (!is_shown(options))
         return;
+    if (ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col >= COLUMNS_MIN)
+        width = size.ws_col;
     va_start(ap, fmt);
     vsnprintf(line, width < sizeof line ? width : sizeof line, fmt, ap);
     va_end(ap);

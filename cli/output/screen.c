@@ -10,6 +10,81 @@
 #include <termios.h>
 #include <unistd.h>
 
+/* ---- keys ---- */
+
+enum { ESCAPE = 033, NUMBER_MAX = 1000 };
+
+/* ESC [ 5 ~ */
+static enum key numbered_key(unsigned number)
+{
+    switch (number) {
+    case 1:
+    case 7:
+        return KEY_HOME;
+    case 4:
+    case 8:
+        return KEY_END;
+    case 5:
+        return KEY_PAGE_UP;
+    case 6:
+        return KEY_PAGE_DOWN;
+    default:
+        return (int)KEY_NONE;
+    }
+}
+
+/* ESC [ A, or ESC O A in application mode */
+static enum key final_key(const struct keys *keys, unsigned char byte)
+{
+    switch (byte) {
+    case 'A':
+        return KEY_UP;
+    case 'B':
+        return KEY_DOWN;
+    case 'H':
+        return KEY_HOME;
+    case 'F':
+        return KEY_END;
+    case '~':
+        return numbered_key(keys->number);
+    default:
+        return (int)KEY_NONE;
+    }
+}
+
+/* Parameters (0 to ;) and intermediate bytes come before the final byte, @ to ~. */
+static int take_in_sequence(struct keys *keys, unsigned char byte)
+{
+    if (byte >= '0' && byte <= '9' && keys->number < NUMBER_MAX)
+        keys->number = 10 * keys->number + (unsigned)(byte - '0');
+    else if (byte == ';')
+        keys->number = NUMBER_MAX; /* with a modifier: no key of ours, unless it has a letter */
+    if (byte >= ' ' && byte < '@')
+        return (int)KEY_NONE;
+    keys->state = KEYS_PLAIN;
+    return (int)final_key(keys, byte);
+}
+
+int keys_take(struct keys *keys, unsigned char byte)
+{
+    if (byte == ESCAPE) {
+        keys->state = KEYS_ESCAPE;
+        return (int)KEY_NONE;
+    }
+    switch (keys->state) {
+    case KEYS_ESCAPE:
+        keys->state = byte == '[' || byte == 'O' ? KEYS_SEQUENCE : KEYS_PLAIN;
+        keys->number = 0;
+        return keys->state == KEYS_SEQUENCE ? KEY_NONE : byte;
+    case KEYS_SEQUENCE:
+        return take_in_sequence(keys, byte);
+    default:
+        return byte;
+    }
+}
+
+/* ---- the terminal ---- */
+
 /* ECMA-48, and DEC private modes 1049 (alternate screen) and 25 (cursor). */
 #define ENTER "\033[?1049h\033[?25l\033[H\033[2J"
 #define LEAVE "\033[0m\033[?25h\033[?1049l"
@@ -37,13 +112,6 @@ static void restore_terminal(void)
     if (terminal.keys)
         tcsetattr(STDIN_FILENO, TCSANOW, &terminal.former);
     terminal.shown = terminal.keys = 0;
-}
-
-static bool can_draw(void)
-{
-    const char *name = getenv("TERM");
-
-    return isatty(STDOUT_FILENO) && name && *name && strcmp(name, "dumb") != 0;
 }
 
 /* A terminal of unknown size is assumed to have 80 columns and 24 lines. */
@@ -88,7 +156,7 @@ static void enter_screen(struct screen *screen)
     screen->shown = stdout_write(ENTER, sizeof ENTER - 1);
 }
 
-static int open_signal_fd(void)
+void screen_init(struct screen *screen)
 {
     sigset_t set;
 
@@ -96,21 +164,19 @@ static int open_signal_fd(void)
     sigaddset(&set, SIGWINCH);
     sigaddset(&set, SIGTSTP);
     sigprocmask(SIG_BLOCK, &set, NULL);
-    return signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
-}
-
-void screen_init(struct screen *screen)
-{
-    *screen = (struct screen){.signals = open_signal_fd()};
+    *screen = (struct screen){.signals = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK)};
 }
 
 void screen_open(struct screen *screen, bool wanted)
 {
+    const char *name = getenv("TERM");
+    const bool is_terminal = isatty(STDOUT_FILENO);
+
     interrupt_at_end(restore_terminal);
-    if (isatty(STDOUT_FILENO))
+    if (is_terminal)
         read_size(screen);
     screen->lines = 0; /* output may scroll */
-    if (wanted && can_draw())
+    if (wanted && is_terminal && name && *name && strcmp(name, "dumb") != 0)
         enter_screen(screen);
 }
 
@@ -171,47 +237,36 @@ bool screen_end(struct screen *screen)
 
 /* ---- waiting ---- */
 
-/* Stops, as any program at Ctrl-Z; when continued, takes over the terminal again. */
-static void stop_tool(struct screen *screen)
-{
-    bool shown = screen->shown;
-
-    restore_terminal();
-    screen->shown = screen->keys = false;
-    kill(getpid(), SIGSTOP);
-    if (shown)
-        enter_screen(screen);
-}
-
 static enum screen_event read_signals(struct screen *screen)
 {
     struct signalfd_siginfo info;
 
-    while (read(screen->signals, &info, sizeof info) == sizeof info)
-        if (info.ssi_signo == SIGTSTP)
-            stop_tool(screen);
+    while (read(screen->signals, &info, sizeof info) == sizeof info) {
+        if (info.ssi_signo != SIGTSTP)
+            continue;
+        /* Stops, as any program at Ctrl-Z; when continued, takes over the terminal again. */
+        bool shown = screen->shown;
+        screen_leave(screen);
+        kill(getpid(), SIGSTOP);
+        if (shown)
+            enter_screen(screen);
+    }
     if (screen->shown)
         read_size(screen);
     return SCREEN_RESIZED;
 }
 
-/* The sequence of a key comes at once; the key Escape alone sends no more. */
-static bool is_escape_alone(const struct screen *screen)
-{
-    struct pollfd more = {STDIN_FILENO, POLLIN, 0};
-
-    return screen->decoder.state == KEYS_ESCAPE && poll(&more, 1, ESCAPE_MS) == 0;
-}
-
 /* Reading a closed terminal returns end of file, forever. */
 static enum screen_event read_key(struct screen *screen)
 {
+    struct pollfd more = {STDIN_FILENO, POLLIN, 0};
     unsigned char byte;
 
     if (read(STDIN_FILENO, &byte, 1) != 1)
         return SCREEN_INTERRUPTED;
     screen->key = keys_take(&screen->decoder, byte);
-    if (is_escape_alone(screen)) {
+    /* The sequence of a key comes at once; the key Escape alone sends no more. */
+    if (screen->decoder.state == KEYS_ESCAPE && poll(&more, 1, ESCAPE_MS) == 0) {
         screen->decoder = (struct keys){0};
         screen->key = KEY_ESCAPE;
     }

@@ -1,7 +1,6 @@
 #include "cli/output/sparkline.h"
 #include "base/util.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 enum { HEIGHTS = 8 };
@@ -10,18 +9,6 @@ static const char *const bars[HEIGHTS] = {"▁", "▂", "▃", "▄", "▅", "�
 static const char *const ascii[HEIGHTS] = {"_", "_", ".", ".", "-", "=", "#", "#"};
 
 static const double RANGE_LEAST = 0.02; /* of the largest value, for the whole height */
-
-bool locale_is_utf8(void)
-{
-    static const char *const names[] = {"LC_ALL", "LC_CTYPE", "LANG"};
-
-    for (size_t i = 0; i < ARRAY_LEN(names); i++) {
-        const char *value = getenv(names[i]);
-        if (value && *value)
-            return strcasestr(value, "UTF-8") || strcasestr(value, "UTF8");
-    }
-    return false;
-}
 
 /* The mean of those that are known; 0: none is. */
 static double mean_of(const uint64_t *values, size_t count)

@@ -10,9 +10,6 @@ enum {
     SPARKLINE_TEXT = 3 * SPARKLINE_COLUMNS + 1, /* three bytes of UTF-8 a bar */
 };
 
-/* True if the locale says that text is UTF-8 (locale(7): the first variable that is set). */
-bool locale_is_utf8(void);
-
 /*
  * Draws values, oldest first, in as many columns as there are values, at most `columns` (and
  * SPARKLINE_COLUMNS): then each bar is the mean of several. The lowest bar is the least value,

@@ -1,9 +1,12 @@
 #include "cli/output/stdout.h"
+#include "base/util.h"
 #include "run/faults.h"
 #include "run/output.h"
 
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 enum { STREAM_BUFFER = 64 << 10, SIGNALS = 2 /* the second Ctrl-C ends a write */ };
@@ -41,4 +44,16 @@ fault_code stdout_check(struct fault *fault)
     if (fflush(stdout) == 0 && !ferror(stdout))
         return FAULT_NONE;
     return output_stdout_failed(fault, stdout_err ? stdout_err : errno);
+}
+
+bool locale_is_utf8(void)
+{
+    static const char *const names[] = {"LC_ALL", "LC_CTYPE", "LANG"};
+
+    for (size_t i = 0; i < ARRAY_LEN(names); i++) {
+        const char *value = getenv(names[i]);
+        if (value && *value)
+            return strcasestr(value, "UTF-8") || strcasestr(value, "UTF8");
+    }
+    return false;
 }

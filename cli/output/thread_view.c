@@ -15,7 +15,8 @@ size_t thread_counts_total(const size_t counts[])
     return total;
 }
 
-size_t thread_counts_sampling(const size_t counts[])
+/* Returns how many of them sample, those that have not allocated yet included. */
+static size_t thread_counts_sampling(const size_t counts[])
 {
     return counts[THREAD_SAMPLES] + counts[THREAD_FRESH];
 }
@@ -117,14 +118,6 @@ void thread_view_print(const struct tsd_threads *threads, FILE *out)
     }
 }
 
-static void json_count(struct json *json, const char *name, bool known, uint64_t value)
-{
-    if (known)
-        json_number(json, name, value);
-    else
-        json_null(json, name);
-}
-
 void thread_view_json(const struct tsd_threads *threads, struct json *json)
 {
     json_list_begin(json, "thread_list");
@@ -134,8 +127,8 @@ void thread_view_json(const struct tsd_threads *threads, struct json *json)
         json_item_begin(json);
         json_number(json, "thread", (uint64_t)thread->thread.tid);
         json_text(json, "name", thread->thread.comm);
-        json_count(json, "allocated", thread->has_counts, thread->allocated);
-        json_count(json, "deallocated", thread->has_counts, thread->deallocated);
+        json_number_or_null(json, "allocated", thread->has_counts, thread->allocated);
+        json_number_or_null(json, "deallocated", thread->has_counts, thread->deallocated);
         json_text_or_null(json, "sampling", strcmp(word, "?") == 0 ? NULL : word);
         json_item_end(json);
     }

@@ -10,8 +10,6 @@ enum { THREAD_COUNTS_TEXT = 256 };
 
 /* Returns the number of threads in these counts, which are indexed by enum thread_sampling. */
 size_t thread_counts_total(const size_t counts[]);
-/* Returns how many of them sample, those that have not allocated yet included. */
-size_t thread_counts_sampling(const size_t counts[]);
 
 /*
  * "5 of 6 sample (2 have not allocated yet); 1 is off (thread.prof.active)". active: prof.active is

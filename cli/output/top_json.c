@@ -25,20 +25,10 @@ static void json_gauges(struct json *json, const struct trends *trends)
     json_number(json, "window_ns", trends_window(trends));
 }
 
-/* Writes the calls of a site, innermost first. */
-static void json_calls(struct json *json, const struct site *site)
-{
-    const char *call = site->calls;
-
-    json_list_begin(json, "calls");
-    for (uint32_t i = 0; i < site->call_count; i++, call = site_next_call(call))
-        json_item_text(json, call);
-    json_list_end(json);
-}
-
 static void json_site(struct json *json, const struct sites *sites, const struct site *site)
 {
     struct site_growth growth = sites_growth(sites, site);
+    const char *call = site->calls;
 
     json_item_begin(json);
     json_signed(json, "bytes", site->now.bytes);
@@ -52,7 +42,10 @@ static void json_site(struct json *json, const struct sites *sites, const struct
         json_text(json, "verdict", trend_verdict_name(growth.trend.verdict));
         json_signed(json, "growth_since_start", site_growth_in_all(site));
     }
-    json_calls(json, site);
+    json_list_begin(json, "calls"); /* innermost first */
+    for (uint32_t i = 0; i < site->call_count; i++, call = site_next_call(call))
+        json_item_text(json, call);
+    json_list_end(json);
     json_item_end(json);
 }
 
@@ -80,17 +73,10 @@ static bool json_sites(struct json *json, const struct top_json *top)
     return true;
 }
 
-static void json_time_ns(struct json *json)
-{
-    struct timespec now;
-
-    clock_gettime(CLOCK_REALTIME, &now);
-    json_number(json, "time_ns", (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec);
-}
-
 bool top_json_write(const struct top_json *top, FILE *out)
 {
     const struct top_model *model = top->page->model;
+    struct timespec now;
     struct json json;
     bool good = true;
 
@@ -98,7 +84,8 @@ bool top_json_write(const struct top_json *top, FILE *out)
     json_number(&json, "pid", (uint64_t)model->pid);
     json_text(&json, "name", model->name);
     json_text_or_null(&json, "version", model->version);
-    json_time_ns(&json);
+    clock_gettime(CLOCK_REALTIME, &now);
+    json_number(&json, "time_ns", (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec);
     json_number(&json, "refresh", model->refreshes);
     json_number(&json, "interval_ns", model->interval);
     json_text_or_null(&json, "missed", top->page->missed);

@@ -56,12 +56,6 @@ struct layout {
 
 /* ---- numbers ---- */
 
-static const char *bytes_text(double bytes, bool compact, char out[UNITS_TEXT])
-{
-    units_bytes(bytes, out);
-    return compact ? units_shorten(out) : out;
-}
-
 static const char *rate_text(double bytes_per_second, bool compact, char out[UNITS_TEXT])
 {
     if (fabs(bytes_per_second) < RATE_LEAST)
@@ -110,29 +104,21 @@ static void leave_empty(struct layout *view)
 
 /* ---- the head ---- */
 
-/* The time of the refresh, and until the next. Returns its columns. */
-static size_t write_clock(const struct layout *view, char *out, size_t size)
-{
-    const char *next_in = view->page->next_in;
-
-    if (next_in && *next_in)
-        snprintf(out, size, "next in %s  %s", next_in, view->page->clock);
-    else
-        snprintf(out, size, "%s", view->page->clock);
-    return columns_of(out);
-}
-
 static void write_title(struct layout *view)
 {
     const struct top_model *model = view->model;
     struct line *line = begin_view_line(view);
+    const char *next_in = view->page->next_in;
     char right[64];
     size_t clock;
 
     line_printf(line, "%s[%d]", model->name, model->pid);
     if (model->version[0])
         line_printf(line, "  jemalloc %.*s", (int)strcspn(model->version, "-"), model->version);
-    clock = write_clock(view, right, sizeof right);
+    /* The time until the next refresh, and of this one. */
+    snprintf(right, sizeof right, "%s%s%s%s", next_in && *next_in ? "next in " : "",
+             next_in ? next_in : "", next_in && *next_in ? "  " : "", view->page->clock);
+    clock = columns_of(right);
     if (line->columns + 2 + clock > view->columns) {
         snprintf(right, sizeof right, "%s", view->page->clock);
         clock = columns_of(right);
@@ -151,13 +137,6 @@ static const char *rate_of(const struct layout *view, enum gauge gauge, char out
     return units_rate(fabs(rate) < RATE_LEAST ? 0 : rate, out);
 }
 
-static const char *trend_word(enum direction trend)
-{
-    static const char *const words[] = {
-        [TREND_STEADY] = "steady", [TREND_GROWING] = "growing", [TREND_SHRINKING] = "shrinking"};
-    return words[trend];
-}
-
 /* Explains a growing RSS: free pages that jemalloc keeps, or memory outside jemalloc. */
 static const char *cause_of_rss(const struct layout *view)
 {
@@ -174,16 +153,19 @@ static const char *cause_of_rss(const struct layout *view)
 static void write_trend(struct layout *view)
 {
     const struct trends *trends = &view->model->trends;
+    static const char *const words[] = {
+        [TREND_STEADY] = "steady", [TREND_GROWING] = "growing", [TREND_SHRINKING] = "shrinking"};
+    const char *cause = cause_of_rss(view);
     bool counted = trends_has_rate(trends, GAUGE_ALLOCATED);
-    enum gauge main_gauge = counted && !cause_of_rss(view) ? GAUGE_ALLOCATED : GAUGE_RSS;
+    enum gauge main_gauge = counted && !cause ? GAUGE_ALLOCATED : GAUGE_RSS;
     enum gauge other = main_gauge == GAUGE_RSS ? GAUGE_ALLOCATED : GAUGE_RSS;
     struct line *line = begin_view_line(view);
     char rate[UNITS_TEXT], window[UNITS_TEXT];
 
-    line_printf(line, "%s: %s %s", trend_word(trends_direction(trends, main_gauge)),
+    line_printf(line, "%s: %s %s", words[trends_direction(trends, main_gauge)],
                 gauge_name(main_gauge), rate_of(view, main_gauge, rate));
-    if (cause_of_rss(view))
-        line_printf(line, "; %s", cause_of_rss(view));
+    if (cause)
+        line_printf(line, "; %s", cause);
     else if (trends_has_rate(trends, other))
         line_printf(line, ", %s %s", gauge_name(other), rate_of(view, other, rate));
     line_printf(line, " (over %s)", units_duration(trends_window(trends), window));
@@ -269,37 +251,19 @@ static void write_gauge(struct layout *view, enum gauge gauge)
         line_printf(&view->line, " %14s", rate_text(trends_rate(trends, gauge), false, text));
 }
 
-/* Returns how many lines the gauges may use, so that rows remain for the sites. */
-static size_t gauge_lines(const struct layout *view, size_t wanted)
+/* The bars of the RSS, and the time that they cover. */
+static void write_sparkline(struct layout *view)
 {
-    size_t rest = ROWS_AT_LEAST + 1, used = view->written + rest;
-
-    if (!view->size->lines || used + wanted <= view->size->lines)
-        return wanted;
-    return view->size->lines > used ? view->size->lines - used : 1;
-}
-
-/* The bars of the RSS, and the time that they cover. False: there are none yet. */
-static bool add_sparkline(struct layout *view, const struct trends *trends)
-{
+    const struct trends *trends = trends_of(view, GAUGE_RSS);
     uint64_t values[TRENDS_HISTORY];
     size_t count = trends_values(trends, GAUGE_RSS, values);
     char bars[SPARKLINE_TEXT], window[UNITS_TEXT];
 
-    if (!trends_has_rate(trends, GAUGE_RSS))
-        return false;
-    line_printf(&view->line, "RSS, %s: %s", units_duration(trends_window(trends), window),
-                sparkline(values, count, TRENDS_HISTORY, view->page->utf8, bars));
-    return true;
-}
-
-static void write_sparkline(struct layout *view)
-{
-    if (is_low(view))
+    if (is_low(view) || !trends_has_rate(trends, GAUGE_RSS))
         return;
-    begin_view_line(view);
-    if (add_sparkline(view, trends_of(view, GAUGE_RSS)))
-        end_view_line(view, TOP_PLAIN);
+    line_printf(begin_view_line(view), "RSS, %s: %s", units_duration(trends_window(trends), window),
+                sparkline(values, count, TRENDS_HISTORY, view->page->utf8, bars));
+    end_view_line(view, TOP_PLAIN);
 }
 
 static void write_gauges(struct layout *view)
@@ -309,8 +273,11 @@ static void write_gauges(struct layout *view)
                                        GAUGE_SAMPLING};
     bool two = view->columns >= 2 * CELL;
     size_t count = view->model->has_stats ? two ? ARRAY_LEN(left) : GAUGE_COUNT : 1;
-    size_t lines = gauge_lines(view, count);
+    size_t rest = view->written + ROWS_AT_LEAST + 1, most = view->size->lines;
+    size_t lines = count;
 
+    if (most && rest + count > most) /* rows are to remain for the sites */
+        lines = most > rest ? most - rest : 1;
     for (size_t i = 0; i < lines; i++) {
         begin_view_line(view);
         write_gauge(view, (enum gauge)i);
@@ -377,25 +344,18 @@ static const char *fitting_name(const struct line *line, const char *call, char 
     return columns_of(call) <= line_space(line) ? call : short_name(call, out, NAME_BYTES);
 }
 
-/* Writes the function that the site is about, and where it is if that fits. */
-static void write_first_call(struct layout *view, const struct site *site)
-{
-    struct line *line = &view->line;
-    char name[NAME_BYTES];
-
-    line_add_end(line, fitting_name(line, site->calls, name));
-    if (site->place[0] && line_space(line) >= columns_of(site->place) + 3)
-        line_printf(line, " (%s)", site->place);
-}
-
+/* Writes the function that the site is about, where it is if that fits, and its callers. */
 static void write_calls(struct layout *view, const struct site *site)
 {
     struct line *line = &view->line;
     const char *call = site->calls;
     char name[NAME_BYTES];
 
-    if (site->call_count)
-        write_first_call(view, site);
+    if (site->call_count) {
+        line_add_end(line, fitting_name(line, call, name));
+        if (site->place[0] && line_space(line) >= columns_of(site->place) + 3)
+            line_printf(line, " (%s)", site->place);
+    }
     for (uint32_t i = 1; i < site->call_count; i++) {
         call = site_next_call(call);
         if (line_space(line) < 4 + 6)
@@ -431,7 +391,9 @@ static void write_numbers(struct layout *view, const struct site *site)
     bool narrow = view->columns < NARROW;
     double total = (double)sites->bytes.now, now = (double)site->now.bytes;
 
-    bytes_text(now, narrow, bytes);
+    units_bytes(now, bytes);
+    if (narrow)
+        units_shorten(bytes);
     if (sites_window(sites))
         rate_text(growth.per_second, narrow, rate);
     if (growth.bytes &&
@@ -452,45 +414,22 @@ static void write_numbers(struct layout *view, const struct site *site)
                     mark);
 }
 
-/* Writes the growth since the first profile and the number of objects. */
-static void write_more_numbers(struct layout *view, const struct site *site)
+static void write_site(struct layout *view, const struct site *site, bool selected)
 {
     const struct sites *sites = view->model->sites;
-    double all = (double)site_growth_in_all(site);
+    const double all = (double)site_growth_in_all(site);
     char grown[UNITS_TEXT] = "";
 
+    begin_view_line(view);
+    write_numbers(view, site);
     if (sites_window(sites) && all != 0)
         units_change(all, grown);
     else if (sites_window(sites))
         snprintf(grown, sizeof grown, "-");
-    line_printf(&view->line, "%14s %9lld  ", grown, (long long)site->objects);
-}
-
-static void write_site(struct layout *view, const struct site *site, bool selected)
-{
-    begin_view_line(view);
-    write_numbers(view, site);
-    if (view->columns >= WIDE)
-        write_more_numbers(view, site);
+    if (view->columns >= WIDE) /* the growth since the first profile and the number of objects */
+        line_printf(&view->line, "%14s %9lld  ", grown, (long long)site->objects);
     write_calls(view, site);
     end_view_line(view, selected ? TOP_SELECTED : TOP_PLAIN);
-}
-
-static void write_sites_head(struct layout *view)
-{
-    const struct sites *sites = view->model->sites;
-    struct line *line = begin_view_line(view);
-    char bytes[UNITS_TEXT], period[UNITS_TEXT];
-
-    if (sites->count == 0) {
-        line_add(line, "no samples yet: only allocations made from now on can be sampled");
-    } else {
-        line_printf(line, "profiled: %s in %lld objects",
-                    units_bytes((double)sites->bytes.now, bytes), (long long)sites->objects.now);
-        if (sites->period > 1)
-            line_printf(line, ", a sample every %s", units_bytes((double)sites->period, period));
-    }
-    end_view_line(view, TOP_DIM);
 }
 
 /* Returns how many sites can be shown below their heading. */
@@ -524,12 +463,22 @@ static bool write_sites(struct layout *view)
 {
     const struct sites *sites = view->model->sites;
     const struct site **list = sites_sorted(sites, view->page->order);
+    struct line *line = begin_view_line(view);
+    char bytes[UNITS_TEXT], period[UNITS_TEXT];
     size_t first, rows;
 
     if (!list)
         return false;
+    if (sites->count == 0) {
+        line_add(line, "no samples yet: only allocations made from now on can be sampled");
+    } else {
+        line_printf(line, "profiled: %s in %lld objects",
+                    units_bytes((double)sites->bytes.now, bytes), (long long)sites->objects.now);
+        if (sites->period > 1)
+            line_printf(line, ", a sample every %s", units_bytes((double)sites->period, period));
+    }
     if (!is_low(view))
-        write_sites_head(view);
+        end_view_line(view, TOP_DIM);
     rows = count_rows(view);
     first = scroll_to(view, sites->count, rows);
     write_heading(view);
@@ -642,18 +591,6 @@ static void write_wrapped(struct layout *view, const char *text, enum top_style 
     }
 }
 
-static void write_why(struct layout *view)
-{
-    char text[1024];
-
-    snprintf(text, sizeof text, "counts only: %s", view->page->why ? view->page->why : "?");
-    write_wrapped(view, text, TOP_BOLD);
-    if (!view->page->next)
-        return;
-    snprintf(text, sizeof text, "next: %s", view->page->next);
-    write_wrapped(view, text, TOP_PLAIN);
-}
-
 bool top_lay_out(const struct top_page *page, const struct top_size *size, top_line write,
                  void *ctx)
 {
@@ -664,6 +601,7 @@ bool top_lay_out(const struct top_page *page, const struct top_size *size, top_l
                           .write = write,
                           .ctx = ctx,
                           .columns = size->columns ? size->columns : UNLIMITED_WIDTH};
+    char text[1024];
     bool good = true;
 
     view.reserved = page->keys && size->lines >= LOW;
@@ -678,12 +616,17 @@ bool top_lay_out(const struct top_page *page, const struct top_size *size, top_l
     leave_empty(&view);
     write_gauges(&view);
     leave_empty(&view);
-    if (page->stack)
+    if (page->stack) {
         write_opened(&view);
-    else if (model->sites)
+    } else if (model->sites) {
         good = write_sites(&view);
-    else if (model->version[0])
-        write_why(&view);
+    } else if (model->version[0]) {
+        snprintf(text, sizeof text, "counts only: %s", page->why ? page->why : "?");
+        write_wrapped(&view, text, TOP_BOLD);
+        snprintf(text, sizeof text, "next: %s", page->next ? page->next : "");
+        if (page->next)
+            write_wrapped(&view, text, TOP_PLAIN);
+    }
     if (view.reserved)
         write_keys(&view);
     return good;

@@ -5,8 +5,6 @@
 #include <inttypes.h>
 #include <string.h>
 
-enum { WHEN_TEXT = 48 };
-
 enum field_kind {
     FIELD_PART,   /* of the RSS and what is absent: it has a share */
     FIELD_RSS,    /* their sum, but for what is absent */
@@ -78,21 +76,6 @@ static const struct usage_field part_fields[ACCOUNT_PARTS] = {
                          .wanted = true},
 };
 
-static void fill_parts(const struct account *account, struct usage_field fields[ACCOUNT_PARTS])
-{
-    const struct account_sum sum = account_sum_up(account);
-
-    memcpy(fields, part_fields, sizeof part_fields);
-    for (size_t i = 0; i < ACCOUNT_PARTS; i++) {
-        fields[i].known = sum.known[i];
-        fields[i].bytes = sum.bytes[i];
-    }
-    if (!account->has_process)
-        fields[ACCOUNT_OUTSIDE].wanted = false;
-    if (!sum.known[ACCOUNT_SAMPLING])
-        fields[ACCOUNT_IN_USE].meaning = "by the program, and what sampling may add to it";
-}
-
 static void fill_kernel(const struct account *account, struct usage_field fields[KERNEL_FIELDS])
 {
     static const char *const sources[] = {
@@ -119,12 +102,6 @@ static void fill_kernel(const struct account *account, struct usage_field fields
     memcpy(fields, all, sizeof all);
 }
 
-static const char *resident_meaning(const struct stats_gauges *gauges)
-{
-    return gauges->has_pinned ? "active, dirty, metadata and pinned pages, an upper bound"
-                              : "active, dirty and metadata pages, an upper bound";
-}
-
 /* The names of the program for them; allocated is the same as in use. */
 static void fill_gauges(const struct account *account, struct usage_field fields[CTL_GAUGES])
 {
@@ -141,7 +118,9 @@ static void fill_gauges(const struct account *account, struct usage_field fields
                           "Data structures of jemalloc itself (stats.metadata).",
                           .bytes = gauges->metadata},
         [CTL_RESIDENT] = {FIELD_GAUGE, "resident", "stats_resident", "resident",
-                          resident_meaning(gauges),
+                          gauges->has_pinned
+                              ? "active, dirty, metadata and pinned pages, an upper bound"
+                              : "active, dirty and metadata pages, an upper bound",
                           "Active, dirty, metadata and pinned pages (stats.resident).",
                           .bytes = gauges->resident},
         [CTL_MAPPED] = {FIELD_GAUGE, "mapped", "stats_mapped", "mapped",
@@ -162,9 +141,19 @@ static void fill_gauges(const struct account *account, struct usage_field fields
 
 static void fill_fields(const struct account *account, struct usage_field fields[FIELDS])
 {
+    const struct account_sum sum = account_sum_up(account);
     struct usage_field *allocated = fields + FIELDS - 1;
 
-    fill_parts(account, fields);
+    memcpy(fields, part_fields, sizeof part_fields);
+    for (size_t i = 0; i < ACCOUNT_PARTS; i++) {
+        fields[i].known = sum.known[i];
+        fields[i].bytes = sum.bytes[i];
+    }
+    if (!account->has_process)
+        fields[ACCOUNT_OUTSIDE].wanted = false;
+    if (!sum.known[ACCOUNT_SAMPLING])
+        fields[ACCOUNT_IN_USE].meaning = "by the program, and what sampling may add to it";
+
     fill_kernel(account, fields + ACCOUNT_PARTS);
     fill_gauges(account, fields + ACCOUNT_PARTS + KERNEL_FIELDS);
     *allocated = fields[ACCOUNT_IN_USE];
@@ -175,48 +164,44 @@ static void fill_fields(const struct account *account, struct usage_field fields
 
 /* ---- the table ---- */
 
-/* The moment of a value, or the share of a part where all are of one moment. */
-static const char *when_text(const struct usage *usage, const struct usage_field *field,
-                             char out[WHEN_TEXT])
-{
-    const struct account *account = usage->account;
-    uint64_t whole = account_sum_up(account).whole;
-
-    out[0] = '\0';
-    if (!field->known)
-        snprintf(out, WHEN_TEXT, "?");
-    else if (!account_is_whole(account))
-        snprintf(out, WHEN_TEXT, "%s", account->has_process ? "now" : "");
-    else if (whole && (field->kind == FIELD_PART || field->kind == FIELD_RSS))
-        snprintf(out, WHEN_TEXT, "%.1f %%", 100.0 * (double)field->bytes / (double)whole);
-    return out;
-}
-
 static void print_field(const struct usage *usage, const struct usage_field *field, FILE *out)
 {
-    int width = account_is_whole(usage->account) ? 9 : 14;
-    char bytes[UNITS_TEXT], when[WHEN_TEXT];
-
-    fprintf(out, "  %-13s %12s %*s  %s\n", field->name,
-            field->known ? units_bytes((double)field->bytes, bytes) : "?", width,
-            when_text(usage, field, when), field->meaning);
-}
-
-static void print_absent(const struct usage_field *field, FILE *out)
-{
-    char bytes[UNITS_TEXT];
-
-    fprintf(out, "  %s of these are not in memory: never touched, or swapped out\n",
-            units_bytes((double)field->bytes, bytes));
-}
-
-/* Says where the counts are from, and why some are not known. */
-static void print_count_source(const struct usage *usage, FILE *out)
-{
-    const struct subject subject = {.pid = usage->pid, .name = usage->name};
     const struct account *account = usage->account;
-    char cause[MESSAGE_LINE];
+    const bool whole = account_is_whole(account); /* all are of one moment */
+    const uint64_t sum = account_sum_up(account).whole;
+    char bytes[UNITS_TEXT], when[48] = ""; /* the moment, or else the share of a part */
 
+    if (!field->known)
+        snprintf(when, sizeof when, "?");
+    else if (!whole)
+        snprintf(when, sizeof when, "%s", account->has_process ? "now" : "");
+    else if (sum && (field->kind == FIELD_PART || field->kind == FIELD_RSS))
+        snprintf(when, sizeof when, "%.1f %%", 100.0 * (double)field->bytes / (double)sum);
+    fprintf(out, "  %-13s %12s %*s  %s\n", field->name,
+            field->known ? units_bytes((double)field->bytes, bytes) : "?", whole ? 9 : 14, when,
+            field->meaning);
+}
+
+void usage_print_table(const struct usage *usage, FILE *out)
+{
+    const struct account *account = usage->account;
+    const struct subject subject = {.pid = usage->pid, .name = usage->name};
+    const char *known = account->build.text;
+    struct usage_field fields[FIELDS];
+    char name[64], version[VERSION_TEXT_MAX], bytes[UNITS_TEXT], cause[MESSAGE_LINE];
+
+    fill_fields(account, fields);
+    fprintf(out, "%s[%d]%s jemalloc %s\n", message_clean(usage->name, name, sizeof name),
+            usage->pid, usage->origin ? usage->origin : "",
+            *known ? message_clean(known, version, sizeof version) : "?");
+    for (const struct usage_field *field = fields; field < fields + FIELDS; field++)
+        if (field->kind == FIELD_ABSENT && field->known && field->bytes)
+            fprintf(out, "  %s of these are not in memory: never touched, or swapped out\n",
+                    units_bytes((double)field->bytes, bytes));
+        else if (field->name && (field->known ? field->bytes > 0 : field->wanted))
+            print_field(usage, field, out);
+
+    /* Where the counts are from, and why some are not known. */
     if (account->source == ACCOUNT_CALL)
         fputs("counts: by jemalloc itself, in a call\n", out);
     else if (account->source == ACCOUNT_RECORDS)
@@ -228,51 +213,18 @@ static void print_count_source(const struct usage *usage, FILE *out)
         fputs("?: not found in jemalloc's records\n", out);
 }
 
-void usage_print_table(const struct usage *usage, FILE *out)
-{
-    const char *known = usage->account->build.text;
-    struct usage_field fields[FIELDS];
-    char name[64], version[VERSION_TEXT_MAX];
-
-    fill_fields(usage->account, fields);
-    fprintf(out, "%s[%d]%s jemalloc %s\n", message_clean(usage->name, name, sizeof name),
-            usage->pid, usage->origin ? usage->origin : "",
-            *known ? message_clean(known, version, sizeof version) : "?");
-    for (const struct usage_field *field = fields; field < fields + FIELDS; field++)
-        if (field->kind == FIELD_ABSENT && field->known && field->bytes)
-            print_absent(field, out);
-        else if (field->name && (field->known ? field->bytes > 0 : field->wanted))
-            print_field(usage, field, out);
-    print_count_source(usage, out);
-}
-
 /* ---- Prometheus ---- */
-
-/* Prints a label value: quotes and backslashes escaped, valid UTF-8 (exposition formats). */
-static void print_label(const char *text, FILE *out)
-{
-    for (const char *p = text; *p; p++) {
-        if (*p == '"' || *p == '\\')
-            fputc('\\', out);
-        fputc((unsigned char)*p < 0x20 || (unsigned char)*p > 0x7e ? '?' : *p, out);
-    }
-}
 
 void usage_begin_labels(int pid, const char *name, FILE *out)
 {
     fprintf(out, "{pid=\"%d\",process=\"", pid);
-    print_label(name, out);
+    /* A label value: quotes and backslashes escaped, valid UTF-8 (exposition formats). */
+    for (const char *p = name; *p; p++) {
+        if (*p == '"' || *p == '\\')
+            fputc('\\', out);
+        fputc((unsigned char)*p < 0x20 || (unsigned char)*p > 0x7e ? '?' : *p, out);
+    }
     fputc('"', out);
-}
-
-/* Prints the head of a metric, up to its value. */
-static void begin_metric(const struct usage *usage, const char *name, const char *unit,
-                         const char *type, const char *help, FILE *out)
-{
-    fprintf(out, "# HELP jemalloc_%s%s %s\n# TYPE jemalloc_%s%s %s\njemalloc_%s%s", name, unit,
-            help, name, unit, type, name, unit);
-    usage_begin_labels(usage->pid, usage->name, out);
-    fputs("} ", out);
 }
 
 void usage_print_metrics(const struct usage *usage, FILE *out)
@@ -280,22 +232,19 @@ void usage_print_metrics(const struct usage *usage, FILE *out)
     struct usage_field fields[FIELDS];
 
     fill_fields(usage->account, fields);
-    for (const struct usage_field *field = fields; field < fields + FIELDS; field++)
-        if (field->known && field->metric) {
-            begin_metric(usage, field->metric, "_bytes", "gauge", field->help, out);
-            fprintf(out, "%" PRIu64 "\n", field->bytes);
-        }
+    for (const struct usage_field *field = fields; field < fields + FIELDS; field++) {
+        const char *name = field->metric;
+        if (!field->known || !name)
+            continue;
+        fprintf(out,
+                "# HELP jemalloc_%s_bytes %s\n# TYPE jemalloc_%s_bytes gauge\njemalloc_%s_bytes",
+                name, field->help, name, name);
+        usage_begin_labels(usage->pid, usage->name, out);
+        fprintf(out, "} %" PRIu64 "\n", field->bytes);
+    }
 }
 
 /* ---- JSON ---- */
-
-static void json_number_if(struct json *json, const char *name, bool known, uint64_t value)
-{
-    if (known)
-        json_number(json, name, value);
-    else
-        json_null(json, name);
-}
 
 void usage_json(const struct usage *usage, struct json *json)
 {
@@ -309,5 +258,5 @@ void usage_json(const struct usage *usage, struct json *json)
     json_text_or_null(json, "source", sources[account->source]);
     for (const struct usage_field *field = fields; field < fields + FIELDS; field++)
         if (field->member)
-            json_number_if(json, field->member, field->known, field->bytes);
+            json_number_or_null(json, field->member, field->known, field->bytes);
 }

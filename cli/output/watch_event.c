@@ -3,7 +3,6 @@
 #include "base/units.h"
 #include "cli/message.h"
 #include "cli/output/attachment_json.h"
-#include "cli/output/facts_json.h"
 #include "cli/output/stdout.h"
 #include "cli/rule_text.h"
 
@@ -55,16 +54,6 @@ static void json_rules(struct json *json, const struct watch_event *event)
     json_list_end(json);
 }
 
-static void json_start(struct json *json, const struct watch_start *start)
-{
-    facts_json(json, "prof.active", start->active);
-    json_bool(json, "switched_on", start->switched);
-    json_number(json, "max", start->most);
-    json_text(json, "directory", start->directory);
-    json_number(json, "own_rss", start->rss);
-    json_number(json, "own_locked", start->locked);
-}
-
 static void json_profile(struct json *json, const struct watch_event *event)
 {
     json_text(json, "path", event->path);
@@ -85,6 +74,7 @@ static void json_profile(struct json *json, const struct watch_event *event)
 
 static void print_event_json(const struct watch_event *event, const char *cause)
 {
+    const struct watch_start *start = event->start;
     struct json json;
 
     json_begin(&json, stdout);
@@ -99,8 +89,14 @@ static void print_event_json(const struct watch_event *event, const char *cause)
     }
     if (event->rules)
         json_rules(&json, event);
-    if (event->start)
-        json_start(&json, event->start);
+    if (start) {
+        facts_json(&json, "prof.active", start->active);
+        json_bool(&json, "switched_on", start->switched);
+        json_number(&json, "max", start->most);
+        json_text(&json, "directory", start->directory);
+        json_number(&json, "own_rss", start->rss);
+        json_number(&json, "own_locked", start->locked);
+    }
     if (event->kind == EVENT_PROFILE)
         json_profile(&json, event);
     if (event->kind == EVENT_RESTORED)
@@ -169,21 +165,6 @@ static void append_start(struct line *line, const struct watch_event *event)
         append(line, "%s of jeattach's memory locked", units_bytes((double)start->locked, locked));
 }
 
-static void append_way(struct line *line, const struct watch_event *event)
-{
-    char time[UNITS_TEXT];
-
-    if (!event->read) {
-        append(line, ", thread %d stopped for %s", (int)event->held->tid,
-               units_duration(event->held->held_ns, time));
-        return;
-    }
-    append(line, ", read from memory in %s", units_duration(event->read->ns, time));
-    if (event->read->unsettled)
-        append(line, ", %zu stack%s left out as not consistent", event->read->unsettled,
-               event->read->unsettled == 1 ? "" : "s");
-}
-
 static void append_profile(struct line *line, const struct watch_event *event)
 {
     char bytes[UNITS_TEXT], age[UNITS_TEXT], clean[512];
@@ -194,7 +175,14 @@ static void append_profile(struct line *line, const struct watch_event *event)
     append_fired(line, event);
     append(line, ": %s, %s", message_clean(event->path, clean, sizeof clean),
            units_bytes((double)event->bytes, bytes));
-    append_way(line, event);
+    if (event->read)
+        append(line, ", read from memory in %s", units_duration(event->read->ns, age));
+    else
+        append(line, ", thread %d stopped for %s", (int)event->held->tid,
+               units_duration(event->held->held_ns, age));
+    if (event->read && event->read->unsettled)
+        append(line, ", %zu stack%s left out as not consistent", event->read->unsettled,
+               event->read->unsettled == 1 ? "" : "s");
     if (event->empty)
         append(line, "; IT CONTAINS NO SAMPLES: was profiling active (--on, jeattach on)?");
     if (event->removed)

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "cli/options.h"
-#include "run/watching.h"
+#include "run/watch.h"
 
 /* cause: of EVENT_STOPPED, and of event->fault, else NULL. FAULT_OUTPUT: stdout cannot be written.
  */

@@ -15,21 +15,17 @@ FILE *wrap_begin(struct wrap *wrap, FILE *out)
     return wrap->stream ? wrap->stream : out;
 }
 
-static size_t wrap_columns(void)
-{
-    struct winsize size = {.ws_col = 0};
-
-    if (!isatty(STDOUT_FILENO) || ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) || !size.ws_col)
-        return SIZE_MAX;
-    return size.ws_col < COLUMNS_LEAST ? COLUMNS_LEAST : size.ws_col;
-}
-
 void wrap_end(struct wrap *wrap, size_t indent, FILE *out)
 {
+    struct winsize size = {.ws_col = 0};
+    size_t columns = SIZE_MAX;
+
     if (!wrap->stream)
         return;
+    if (isatty(STDOUT_FILENO) && ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col)
+        columns = size.ws_col < COLUMNS_LEAST ? COLUMNS_LEAST : size.ws_col;
     if (fclose(wrap->stream) == 0)
-        wrap_print(wrap->text, wrap_columns(), indent, out);
+        wrap_print(wrap->text, columns, indent, out);
     free(wrap->text);
 }
 
@@ -45,26 +41,18 @@ static size_t fitting_len(const char *text, size_t len, size_t columns)
     return fits ? fits : strcspn(text, " \n");
 }
 
-static void print_wrapped_line(const char *text, size_t len, size_t columns, size_t indent,
-                               FILE *out)
-{
-    size_t margin = 0;
-
-    do {
-        size_t fits = fitting_len(text, len, columns - margin);
-        size_t blanks = fits < len ? strspn(text + fits, " ") : 0;
-        fprintf(out, "%*s%.*s\n", (int)margin, "", (int)fits, text);
-        text += fits + blanks;
-        len -= fits + blanks;
-        margin = indent + WORDS_LEAST <= columns ? indent : 0;
-    } while (len);
-}
-
 void wrap_print(const char *text, size_t columns, size_t indent, FILE *out)
 {
     while (*text) {
-        size_t len = strcspn(text, "\n");
-        print_wrapped_line(text, len, columns, indent, out);
-        text += len + (text[len] == '\n');
+        size_t len = strcspn(text, "\n"), margin = 0;
+        do {
+            size_t fits = fitting_len(text, len, columns - margin);
+            size_t blanks = fits < len ? strspn(text + fits, " ") : 0;
+            fprintf(out, "%*s%.*s\n", (int)margin, "", (int)fits, text);
+            text += fits + blanks;
+            len -= fits + blanks;
+            margin = indent + WORDS_LEAST <= columns ? indent : 0;
+        } while (len);
+        text += *text == '\n';
     }
 }

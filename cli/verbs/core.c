@@ -35,36 +35,14 @@ void core_describe(const struct core_file *file, char *out, size_t size)
 
 /* ---- what lacks ---- */
 
-static const char *why_lacking(const struct core_module *state, char *out, size_t size)
-{
-    if (state->fd >= 0)
-        snprintf(out, size, "memory that the process could write");
-    else if (state->err == ESTALE)
-        snprintf(out, size, "another file has this path now");
-    else
-        snprintf(out, size, "%s", strerrordesc_np(state->err));
-    return out;
-}
-
-static void print_lacking_modules(const struct core_memory *memory)
-{
-    const struct core_module *state;
-    const struct module *module;
-    char path[512], why[80];
-    size_t at = 0;
-
-    for (int shown = 0; shown < MODULES_SHOWN && (module = core_memory_lack(memory, &at, &state));
-         shown++)
-        message("  %zu of %s: %s", state->lacks, message_clean(module->path, path, sizeof path),
-                why_lacking(state, why, sizeof why));
-    if (memory->anonymous_lacks)
-        message("  %zu of anonymous memory", memory->anonymous_lacks);
-}
-
 void core_print_lacks(const struct options *options, const struct core_file *file)
 {
     const struct core_memory *memory = &file->memory;
-    char have[UNITS_TEXT], whole[UNITS_TEXT];
+    const struct core_module *state;
+    const struct module *module;
+    char have[UNITS_TEXT], whole[UNITS_TEXT], path[512];
+    const char *why;
+    size_t at = 0;
 
     if (options->quiet)
         return;
@@ -76,7 +54,18 @@ void core_print_lacks(const struct options *options, const struct core_file *fil
         return;
     message("%zu%s page%s that were needed are not in the core file:", memory->lacks,
             memory->lacks >= CORE_LACKS_COUNTED ? " or more" : "", memory->lacks == 1 ? "" : "s");
-    print_lacking_modules(memory);
+    for (int shown = 0; shown < MODULES_SHOWN && (module = core_memory_lack(memory, &at, &state));
+         shown++) {
+        if (state->fd >= 0)
+            why = "memory that the process could write";
+        else
+            why = state->err == ESTALE ? "another file has this path now"
+                                       : strerrordesc_np(state->err);
+        message("  %zu of %s: %s", state->lacks, message_clean(module->path, path, sizeof path),
+                why);
+    }
+    if (memory->anonymous_lacks)
+        message("  %zu of anonymous memory", memory->anonymous_lacks);
 }
 
 /* ---- dump ---- */
@@ -91,44 +80,39 @@ struct core_dump {
     struct output output;
 };
 
-static void print_core_json(const struct core_dump *dump)
-{
-    struct json json;
-
-    attachment_json_begin(&dump->attachment, &json);
-    json_text(&json, "core", dump->job.options->core);
-    json_text(&json, "path", dump->output.path);
-    json_number(&json, "bytes", dump->capture.bytes);
-    json_number(&json, "stacks", dump->reading.stacks);
-    json_number(&json, "unread_stacks", dump->reading.unsettled);
-    json_number(&json, "threads", dump->reading.threads);
-    json_number(&json, "missing_pages", dump->file.memory.lacks);
-    json_bool(&json, "truncated", core_is_truncated(&dump->file.core));
-    json_end(&json);
-}
-
 static void print_core_result(const struct core_dump *dump)
 {
     const struct options *options = dump->job.options;
     const struct target *target = &dump->attachment.target;
+    const struct reading *reading = &dump->reading;
     char name[64], took[UNITS_TEXT];
+    struct json json;
 
-    if (options->json)
-        print_core_json(dump);
-    else if (!options_to_stdout(options))
+    if (options->json) {
+        attachment_json_begin(&dump->attachment, &json);
+        json_text(&json, "core", options->core);
+        json_text(&json, "path", dump->output.path);
+        json_number(&json, "bytes", dump->capture.bytes);
+        json_number(&json, "stacks", reading->stacks);
+        json_number(&json, "unread_stacks", reading->unsettled);
+        json_number(&json, "threads", reading->threads);
+        json_number(&json, "missing_pages", dump->file.memory.lacks);
+        json_bool(&json, "truncated", core_is_truncated(&dump->file.core));
+        json_end(&json);
+    } else if (!options_to_stdout(options)) {
         printf("%s\n", dump->output.path);
-    if (dump->reading.unsettled)
+    }
+    if (reading->unsettled)
         message("warning: %zu stack%s could not be read and %s not in the profile",
-                dump->reading.unsettled, dump->reading.unsettled == 1 ? "" : "s",
-                dump->reading.unsettled == 1 ? "is" : "are");
+                reading->unsettled, reading->unsettled == 1 ? "" : "s",
+                reading->unsettled == 1 ? "is" : "are");
     fflush(stdout); /* the result comes before the closing line */
     if (options->quiet)
         return;
     message("%s[%d] profile read from its core file in %s: %zu stack%s, %zu thread%s",
             message_clean(target->stat.comm, name, sizeof name), (int)target->pid,
-            units_duration(dump->reading.ns, took), dump->reading.stacks,
-            dump->reading.stacks == 1 ? "" : "s", dump->reading.threads,
-            dump->reading.threads == 1 ? "" : "s");
+            units_duration(reading->ns, took), reading->stacks, reading->stacks == 1 ? "" : "s",
+            reading->threads, reading->threads == 1 ? "" : "s");
 }
 
 static fault_code perform_core_dump(struct core_dump *dump, struct fault *fault)

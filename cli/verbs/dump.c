@@ -1,12 +1,12 @@
 /* jeattach dump */
 #include "attach/target_paths.h"
 #include "cli/faults.h"
-#include "cli/filename_text.h"
 #include "cli/job.h"
 #include "cli/output/attachment_json.h"
 #include "cli/presentation.h"
 #include "cli/verbs/core.h"
 #include "cli/verbs/verbs.h"
+#include "cli/words.h"
 #include "run/access.h"
 
 #include <errno.h>
@@ -17,7 +17,6 @@ struct dump {
     struct attachment attachment;
     struct job job;
     struct output output;
-    bool made; /* the file name is expanded, or in a directory */
     struct presentation presentation;
     struct capture capture; /* with -o */
     struct dump_request request;
@@ -44,51 +43,39 @@ static void print_dump_json(const struct dump *dump)
     json_end(&json);
 }
 
-/* Prints one line, whatever name the target chose; for a script all bytes but control characters.
- */
-static void print_path(const char *path)
-{
-    char clean[sizeof((struct dump *)NULL)->path];
-    bool control = false;
-
-    for (const char *p = path; *p; p++)
-        control = control || (unsigned char)*p < 0x20 || *p == 0x7f;
-    if (!control && !isatty(STDOUT_FILENO)) {
-        printf("%s\n", path);
-        return;
-    }
-    printf("%s\n", message_clean(path, clean, sizeof clean));
-    if (strcmp(clean, path) != 0)
-        message(
-            "the name contains characters that cannot be printed on a terminal: --json shows them");
-}
-
 /* Prints nothing with -o -: then stdout is the profile. */
 static void print_result(const struct dump *dump)
 {
     const struct options *options = dump->job.options;
+    char clean[sizeof dump->path];
+    bool control = false;
 
     if (options_to_stdout(options))
         return;
     if (options->json) {
         print_dump_json(dump);
-    } else if (options->output) {
+        return;
+    }
+    if (options->output) {
+        printf("%s\n", dump->path);
+        return;
+    }
+
+    /* One line, whatever name the target chose; for a script all bytes but control characters. */
+    for (const char *p = dump->path; *p; p++)
+        control = control || (unsigned char)*p < 0x20 || *p == 0x7f;
+    message_clean(dump->path, clean, sizeof clean);
+    if (!control && !isatty(STDOUT_FILENO)) {
         printf("%s\n", dump->path);
     } else {
-        print_path(dump->path);
+        printf("%s\n", clean);
+        if (strcmp(clean, dump->path) != 0)
+            message("the name contains characters that cannot be printed on a terminal: --json "
+                    "shows them");
     }
-}
-
-/* Prints the path as the target sees it, if that differs. */
-static void tell_target_path(const struct dump *dump)
-{
-    const struct options *options = dump->job.options;
-    char clean[DUMP_PATH_MAX];
-
-    if (options->output || options->quiet || options->json ||
-        strcmp(dump->path, dump->result.target_path) == 0)
-        return;
-    message("path in the target: %s", message_clean(dump->result.target_path, clean, sizeof clean));
+    if (!options->quiet && strcmp(dump->path, dump->result.target_path) != 0)
+        message("path in the target: %s",
+                message_clean(dump->result.target_path, clean, sizeof clean));
 }
 
 static fault_code dump_held(struct attachment *attachment, void *ctx, struct fault *fault)
@@ -99,47 +86,34 @@ static fault_code dump_held(struct attachment *attachment, void *ctx, struct fau
                     &dump->result, fault);
 }
 
-/* A file with an expanded name is always a new one. */
+/* Before the target is touched. A file with an expanded name is always a new one. */
 static fault_code open_output(struct dump *dump, const char *template, struct fault *fault)
 {
     const char *extension = format_extension(dump->presentation.format);
+    const struct options *options = dump->job.options;
     struct filename_facts facts;
     fault_code rc;
 
-    dump->made = filename_has_directives(template) || filename_is_directory(template);
-    filename_facts(&facts, &dump->attachment.target);
-    if (!dump->made)
+    if (!filename_has_directives(template) && !filename_is_directory(template)) {
         snprintf(dump->path, sizeof dump->path, "%s", template);
-    else if (!filename_expand(template, extension, &facts, dump->path, sizeof dump->path))
+        return output_open_named(&dump->output, template, options->force, options->mode, fault);
+    }
+    filename_facts(&facts, &dump->attachment.target);
+    if (!filename_expand(template, extension, &facts, dump->path, sizeof dump->path))
         return fault_set(fault, FAULT_OUTPUT, ENAMETOOLONG, "write output", "%s", template);
-    if (!dump->made)
-        return output_open_named(&dump->output, template, dump->job.options->force,
-                                 dump->job.options->mode, fault);
     rc = output_open_new(&dump->output, dump->path, true, fault);
     if (rc == FAULT_NONE)
-        output_set_mode(&dump->output, dump->job.options->mode);
+        output_set_mode(&dump->output, options->mode);
     return rc;
-}
-
-/* Checks the output before the target is touched. */
-static fault_code prepare_dump(struct dump *dump, const struct options *options,
-                               struct fault *fault)
-{
-    dump->presentation.events = &dump->job.events;
-    capture_init(&dump->capture);
-    dump->request = (struct dump_request){.path = options->path,
-                                          .replace = options->force,
-                                          .consent = &dump->attachment.caller.hooks};
-    if (options->output)
-        return open_output(dump, options->output, fault);
-    return dump_check(&dump->attachment.target, &dump->request, fault);
 }
 
 static fault_code run_streamed(struct dump *dump, struct fault *fault)
 {
     struct attachment *attachment = &dump->attachment;
-    fault_code rc;
+    fault_code rc = open_output(dump, dump->job.options->output, fault);
 
+    if (rc != FAULT_NONE)
+        return rc;
     if (dump->presentation.format == FORMAT_RAW)
         capture_write_early(&dump->capture, &dump->output);
     rc = access_profile(attachment, &dump->capture, NULL, fault);
@@ -150,12 +124,14 @@ static fault_code run_streamed(struct dump *dump, struct fault *fault)
     return rc;
 }
 
+/* The target writes the file, in a call. */
 static fault_code run_in_target(struct dump *dump, struct fault *fault)
 {
     struct attachment *attachment = &dump->attachment;
-    fault_code rc;
+    fault_code rc = dump_check(&attachment->target, &dump->request, fault);
 
-    rc = caller_hold(attachment, dump_held, dump, fault);
+    if (rc == FAULT_NONE)
+        rc = caller_hold(attachment, dump_held, dump, fault);
     if (rc != FAULT_NONE)
         return rc;
     pid_t seen_by = dump->result.seen_by ? dump->result.seen_by : attachment->target.via;
@@ -164,60 +140,45 @@ static fault_code run_in_target(struct dump *dump, struct fault *fault)
     return FAULT_NONE;
 }
 
-static fault_code perform_dump(struct dump *dump, struct fault *fault)
-{
-    fault_code rc =
-        dump->job.options->output ? run_streamed(dump, fault) : run_in_target(dump, fault);
-
-    if (rc != FAULT_NONE)
-        return rc;
-    print_result(dump);
-    tell_target_path(dump);
-    return FAULT_NONE;
-}
-
-static bool is_good_name(const struct options *options)
-{
-    bool made = options->output && filename_has_directives(options->output);
-    const char *wrong = made ? filename_flaw_text(filename_check(options->output)) : NULL;
-
-    if (wrong)
-        message("%s", wrong);
-    return !wrong;
-}
-
-/* A file of the target is written by the target, in a call. */
-static fault_code open_job(struct dump *dump, const struct options *options, pid_t pid,
-                           struct fault *fault)
-{
-    static const char verb[] = "dump the profile of process";
-    struct attach_request request;
-
-    if (options->output)
-        return job_open_profile(&dump->job, &dump->attachment, options, pid, verb, fault);
-    job_init(&dump->job, &dump->attachment, options, verb);
-    dump->job.instead = options->path ? NULL : "use -o FILE, which needs no call";
-    request = job_request(&dump->job, pid);
-    return attachment_find(&dump->attachment, &request, fault);
-}
-
 static int dump_main(const struct options *options, pid_t pid)
 {
+    static const char verb[] = "dump the profile of process";
     struct dump dump = {.output.fd = -1};
+    struct attach_request request;
+    const char *wrong = NULL;
     struct fault fault;
     fault_code rc;
 
     if (options->core)
         return core_dump_main(options);
-    if (!presentation_init(&dump.presentation, options, FORMAT_RAW) || !is_good_name(options)) {
+    if (!presentation_init(&dump.presentation, options, FORMAT_RAW)) {
         presentation_free(&dump.presentation);
         return EXIT_USAGE;
     }
-    rc = open_job(&dump, options, pid, &fault);
+    if (options->output && filename_has_directives(options->output))
+        wrong = filename_flaw_text(filename_check(options->output));
+    if (wrong) {
+        message("%s", wrong);
+        presentation_free(&dump.presentation);
+        return EXIT_USAGE;
+    }
+
+    if (options->output) {
+        rc = job_open_profile(&dump.job, &dump.attachment, options, pid, verb, &fault);
+    } else {
+        job_init(&dump.job, &dump.attachment, options, verb);
+        dump.job.instead = options->path ? NULL : "use -o FILE, which needs no call";
+        request = job_request(&dump.job, pid);
+        rc = attachment_find(&dump.attachment, &request, &fault);
+    }
+    dump.presentation.events = &dump.job.events;
+    capture_init(&dump.capture);
+    dump.request = (struct dump_request){
+        .path = options->path, .replace = options->force, .consent = &dump.attachment.caller.hooks};
     if (rc == FAULT_NONE)
-        rc = prepare_dump(&dump, options, &fault);
+        rc = options->output ? run_streamed(&dump, &fault) : run_in_target(&dump, &fault);
     if (rc == FAULT_NONE)
-        rc = perform_dump(&dump, &fault);
+        print_result(&dump);
     output_close(&dump.output);
     capture_free(&dump.capture);
     presentation_free(&dump.presentation);

@@ -4,7 +4,6 @@
 #include "cli/notes.h"
 #include "cli/output/attachment_json.h"
 #include "cli/output/leak_view.h"
-#include "cli/output/stack_json.h"
 #include "cli/presentation.h"
 #include "cli/verbs/verbs.h"
 #include "jemalloc/faults.h"
@@ -33,23 +32,6 @@ struct leak_verb {
 
 /* ---- the result ---- */
 
-static void json_row(struct json *json, const struct samples *samples, const struct growth_row *row)
-{
-    json_signed(json, "bytes", row->bytes);
-    json_signed(json, "objects", row->objects);
-    json_rounded(json, "error", trunc(row->error));
-    json_rounded(json, "bytes_per_s", trunc(row->bytes_per_s));
-    json_rounded(json, "low", floor(row->trend.low)); /* outwards: bytes lies between them */
-    json_rounded(json, "high", ceil(row->trend.high));
-    json_text(json, "verdict", trend_verdict_name(row->trend.verdict));
-    json_bool(json, "within_error", row->within);
-    if (row->trend.verdict == TREND_STOPPED)
-        json_rounded(json, "stopped_s", row->trend.stopped);
-    else
-        json_null(json, "stopped_s");
-    stack_json(json, "stack", samples, &samples->list[row->sample]);
-}
-
 static void json_ends(const struct leak *leak, struct json *json)
 {
     json_number(json, "covered_percent", (uint64_t)leak_covered_percent(leak));
@@ -73,8 +55,21 @@ static void json_samples(const struct leak_verb *verb, struct json *json)
     json_number(json, "rss_after", leak->after.rss);
     json_list_begin(json, "rows");
     for (size_t i = 0; i < growth_shown(growth, verb->view.display); i++) {
+        const struct growth_row *row = &growth->rows[i];
         json_item_begin(json);
-        json_row(json, verb->view.samples, &growth->rows[i]);
+        json_signed(json, "bytes", row->bytes);
+        json_signed(json, "objects", row->objects);
+        json_rounded(json, "error", trunc(row->error));
+        json_rounded(json, "bytes_per_s", trunc(row->bytes_per_s));
+        json_rounded(json, "low", floor(row->trend.low)); /* outwards: bytes lies between them */
+        json_rounded(json, "high", ceil(row->trend.high));
+        json_text(json, "verdict", trend_verdict_name(row->trend.verdict));
+        json_bool(json, "within_error", row->within);
+        if (row->trend.verdict == TREND_STOPPED)
+            json_rounded(json, "stopped_s", row->trend.stopped);
+        else
+            json_null(json, "stopped_s");
+        stack_json(json, "stack", verb->view.samples, &verb->view.samples->list[row->sample]);
         json_item_end(json);
     }
     json_list_end(json);
@@ -236,41 +231,32 @@ static bool wants_samples(const struct options *options)
     return options->by_samples || options->settle_ns;
 }
 
-static fault_code watch_anyhow(struct leak_verb *verb, struct fault *fault)
-{
-    struct leak *leak = &verb->leak;
-
-    verb->no_samples = *fault;
-    sampling_settle(&verb->attachment, &leak->sampling, fault);
-    verb->profiles = false;
-    return leak_watch(leak, &verb->attachment, fault);
-}
-
-static fault_code watch_growth(struct leak_verb *verb, struct fault *fault)
-{
-    struct leak *leak = &verb->leak;
-    fault_code rc;
-
-    if (!verb->profiles)
-        return leak_watch(leak, &verb->attachment, fault);
-    rc = leak_run(leak, &verb->attachment, fault);
-    return cannot_profile(rc) && !wants_samples(verb->options) ? watch_anyhow(verb, fault) : rc;
-}
-
 static fault_code perform_leak(struct leak_verb *verb, struct fault *fault)
 {
     const struct options *options = verb->options;
+    struct leak *leak = &verb->leak;
     fault_code rc = FAULT_NONE;
 
     if (options->output)
         rc =
             output_open_named(&verb->output, options->output, options->force, options->mode, fault);
-    if (rc == FAULT_NONE)
-        rc = watch_growth(verb, fault);
+    if (rc != FAULT_NONE)
+        return rc;
+    if (verb->profiles) {
+        rc = leak_run(leak, &verb->attachment, fault);
+        if (cannot_profile(rc) && !wants_samples(options)) {
+            verb->no_samples = *fault;
+            sampling_settle(&verb->attachment, &leak->sampling, fault);
+            verb->profiles = false;
+            rc = leak_watch(leak, &verb->attachment, fault);
+        }
+    } else {
+        rc = leak_watch(leak, &verb->attachment, fault);
+    }
     if (rc != FAULT_NONE)
         return rc;
     verb->presentation.events = &verb->job.events;
-    return verb->leak.profiled ? show_samples(verb, fault) : show_faults(verb, fault);
+    return leak->profiled ? show_samples(verb, fault) : show_faults(verb, fault);
 }
 
 /* A profile without a stack means that nothing has grown, as the answer says. */
@@ -307,26 +293,20 @@ static fault_code open_leak(struct leak_verb *verb, pid_t pid, struct fault *fau
     return attachment_map(attachment, &request, fault);
 }
 
-/* A process without jemalloc has no samples, and needs no excuse. */
-static void tell_no_samples(const struct leak_verb *verb)
-{
-    const struct subject subject = job_subject(&verb->job);
-    struct fault_words words;
-
-    if (verb->options->quiet || !cannot_profile(verb->no_samples.code))
-        return;
-    message_words(&subject, &verb->no_samples, &words);
-    message("no samples: %s; stacks are those of page faults", words.cause);
-}
-
 /* The end of the process is reported after what was seen of it. */
 static int finish_leak(struct leak_verb *verb, fault_code rc, struct fault *fault)
 {
+    const struct subject subject = job_subject(&verb->job);
     struct leak *leak = &verb->leak;
+    struct fault_words words;
     int code;
 
-    if (rc == FAULT_NONE && !verb->profiles)
-        tell_no_samples(verb);
+    /* A process without jemalloc has no samples, and needs no excuse. */
+    if (rc == FAULT_NONE && !verb->profiles && !verb->options->quiet &&
+        cannot_profile(verb->no_samples.code)) {
+        message_words(&subject, &verb->no_samples, &words);
+        message("no samples: %s; stacks are those of page faults", words.cause);
+    }
     if (rc == FAULT_NONE && leak->ended.code != FAULT_NONE) {
         *fault = leak->ended;
         rc = fault->code;

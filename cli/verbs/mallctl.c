@@ -165,44 +165,20 @@ static fault_code take_word(struct mallctl *mallctl, const char *word, struct fa
     return rc;
 }
 
-static fault_code take_words(struct mallctl *mallctl, struct fault *fault)
-{
-    fault_code rc = FAULT_NONE;
-
-    if (mallctl->options->list)
-        return FAULT_NONE;
-    for (size_t i = 0; i < mallctl->options->name_count && rc == FAULT_NONE; i++)
-        rc = take_word(mallctl, mallctl->options->names[i], fault);
-    return rc;
-}
-
 /* ---- while a thread is stopped ---- */
-
-/* Finds the entry of this version, whose type may differ: opt.thp was a bool before 5.1. */
-static enum name_refusal judge_access(const struct build *build, struct access *access)
-{
-    access->entry = names_find(access->name, build->version);
-    access->type = access->entry->type;
-    return name_judge(access->entry, access->name, access->use, build);
-}
-
-static bool is_wanted(const struct mallctl *mallctl, const struct ctl_name *entry,
-                      char name[CTL_NAME_MAX])
-{
-    if (mallctl->options->name_count == 0)
-        return entry->traits & NAME_LISTED && name_covered(entry, "*", name);
-    for (size_t i = 0; i < mallctl->options->name_count; i++)
-        if (name_covered(entry, mallctl->options->names[i], name))
-            return true;
-    return false;
-}
 
 static void fill_list(struct mallctl *mallctl)
 {
+    const struct options *options = mallctl->options;
+
     for (size_t i = 0; i < ctl_names_count; i++) {
+        const struct ctl_name *entry = &ctl_names[i];
         char name[CTL_NAME_MAX];
-        if (!is_wanted(mallctl, &ctl_names[i], name) ||
-            name_judge(&ctl_names[i], name, NAME_READ, &mallctl->build) != NAME_ALLOWED)
+        bool wanted = options->name_count == 0 && entry->traits & NAME_LISTED &&
+                      name_covered(entry, "*", name);
+        for (size_t k = 0; k < options->name_count && !wanted; k++)
+            wanted = name_covered(entry, options->names[k], name);
+        if (!wanted || name_judge(entry, name, NAME_READ, &mallctl->build) != NAME_ALLOWED)
             continue;
         if (mallctl->count == LIST_MAX) {
             mallctl->left_out++;
@@ -210,41 +186,36 @@ static void fill_list(struct mallctl *mallctl)
         }
         struct access *access = &mallctl->list[mallctl->count++];
         memcpy(access->name, name, sizeof access->name);
-        access->entry = &ctl_names[i];
-        access->type = ctl_names[i].type;
+        access->entry = entry;
+        access->type = entry->type;
         access->use = NAME_READ;
     }
 }
 
-/* In the order of the names. */
-static fault_code check_hooks(struct attachment *attachment, const struct mallctl *mallctl,
-                              struct fault *fault)
+static fault_code mallctl_held(struct attachment *attachment, void *ctx, struct fault *fault)
 {
-    fault_code rc = FAULT_NONE;
+    struct mallctl *mallctl = ctx;
+    const struct build *build = &mallctl->build;
+    fault_code rc =
+        build_read(&attachment->caller.injection, &attachment->instance, &mallctl->build, fault);
     int scope;
 
+    if (rc == FAULT_NONE && mallctl->options->list)
+        fill_list(mallctl);
+    for (size_t i = 0; i < mallctl->count && rc == FAULT_NONE; i++) {
+        struct access *access = &mallctl->list[i];
+        /* The entry of this version, whose type may differ: opt.thp was a bool before 5.1. */
+        access->entry = names_find(access->name, build->version);
+        access->type = access->entry->type;
+        rc = refuse(mallctl, access, name_judge(access->entry, access->name, access->use, build),
+                    fault);
+    }
     for (size_t i = 0; i < mallctl->count && rc == FAULT_NONE; i++) {
         const struct access *access = &mallctl->list[i];
         if (name_hooks(access->entry, access->name, access->use, &scope))
             rc = hooks_check(&attachment->caller.injection, &attachment->instance, scope,
                              &attachment->caller.hooks, NULL, fault);
     }
-    return rc;
-}
-
-static fault_code mallctl_held(struct attachment *attachment, void *ctx, struct fault *fault)
-{
-    struct mallctl *mallctl = ctx;
-    fault_code rc =
-        build_read(&attachment->caller.injection, &attachment->instance, &mallctl->build, fault);
-
-    if (rc == FAULT_NONE && mallctl->options->list)
-        fill_list(mallctl);
-    for (size_t i = 0; i < mallctl->count && rc == FAULT_NONE; i++)
-        rc = refuse(mallctl, &mallctl->list[i], judge_access(&mallctl->build, &mallctl->list[i]),
-                    fault);
-    if (rc == FAULT_NONE)
-        rc = check_hooks(attachment, mallctl, fault);
     if (rc == FAULT_NONE)
         rc = access_run(&attachment->caller.injection, &attachment->instance, mallctl->list,
                         mallctl->count, fault);
@@ -358,12 +329,40 @@ static const char *reason(const struct mallctl *mallctl, const struct access *ac
     }
 }
 
-/* Sets the first failure of the requested names; a list leaves out the names that fail. */
-static fault_code outcome(const struct mallctl *mallctl, struct fault *fault)
+static fault_code perform_mallctl(struct job *job, void *ctx, struct fault *fault)
 {
-    for (size_t i = 0; i < mallctl->count && !mallctl->options->list; i++) {
+    struct mallctl *mallctl = ctx;
+    const struct options *options = mallctl->options;
+    char now[VALUE_TEXT];
+    fault_code rc = FAULT_NONE;
+
+    for (size_t i = 0; i < options->name_count && !options->list && rc == FAULT_NONE; i++)
+        rc = take_word(mallctl, options->names[i], fault);
+    if (rc == FAULT_NONE)
+        rc = caller_hold(job->attachment, mallctl_held, mallctl, fault);
+    if (rc != FAULT_NONE)
+        return rc;
+
+    if (options->json)
+        print_mallctl_json(job->attachment, mallctl);
+    for (size_t i = 0; i < mallctl->count && !options->json; i++)
+        if (mallctl->list[i].rc == 0)
+            print_mallctl_text(job, &mallctl->list[i]);
+    if (options->list && !mallctl->count)
+        message("no name matches: the names begin with opt., config., stats., arenas., ...");
+    if (mallctl->left_out) /* a longer list would stop the thread for longer */
+        message("%zu more names match: use a narrower pattern", mallctl->left_out);
+    for (size_t i = 0; i < mallctl->count; i++)
+        if (mallctl->list[i].use == NAME_WRITE &&
+            strcmp(mallctl->list[i].name, "prof.active") == 0 &&
+            version_within(mallctl->build.version, VERSION_NUMBER(5, 2, 0),
+                           VERSION_NUMBER(5, 2, 1)))
+            message("jemalloc 5.2 does not sample in threads that allocated while prof.active was "
+                    "false: use jeattach on instead");
+
+    /* The first failure of the requested names; a list leaves out the names that fail. */
+    for (size_t i = 0; i < mallctl->count && !options->list; i++) {
         const struct access *access = &mallctl->list[i];
-        char now[VALUE_TEXT];
         if (access->rc != 0)
             return fault_set(fault, FAULT_NAME_REFUSED, access->rc, "mallctl", "%s: %s",
                              access->name, reason(mallctl, access));
@@ -374,43 +373,6 @@ static fault_code outcome(const struct mallctl *mallctl, struct fault *fault)
                 value_format(access->type, access->now_value, access->now_text, now, sizeof now));
     }
     return FAULT_NONE;
-}
-
-static bool is_broken_switch(const struct mallctl *mallctl, const struct access *access)
-{
-    return access->use == NAME_WRITE && strcmp(access->name, "prof.active") == 0 &&
-           version_within(mallctl->build.version, VERSION_NUMBER(5, 2, 0), VERSION_NUMBER(5, 2, 1));
-}
-
-static void print_mallctl_notes(const struct mallctl *mallctl)
-{
-    if (mallctl->options->list && !mallctl->count)
-        message("no name matches: the names begin with opt., config., stats., arenas., ...");
-    if (mallctl->left_out) /* a longer list would stop the thread for longer */
-        message("%zu more names match: use a narrower pattern", mallctl->left_out);
-    for (size_t i = 0; i < mallctl->count; i++)
-        if (is_broken_switch(mallctl, &mallctl->list[i]))
-            message("jemalloc 5.2 does not sample in threads that allocated while prof.active was "
-                    "false: use jeattach on instead");
-}
-
-static fault_code perform_mallctl(struct job *job, void *ctx, struct fault *fault)
-{
-    struct mallctl *mallctl = ctx;
-    fault_code rc = take_words(mallctl, fault);
-
-    if (rc != FAULT_NONE)
-        return rc;
-    rc = caller_hold(job->attachment, mallctl_held, mallctl, fault);
-    if (rc != FAULT_NONE)
-        return rc;
-    if (mallctl->options->json)
-        print_mallctl_json(job->attachment, mallctl);
-    for (size_t i = 0; i < mallctl->count && !mallctl->options->json; i++)
-        if (mallctl->list[i].rc == 0)
-            print_mallctl_text(job, &mallctl->list[i]);
-    print_mallctl_notes(mallctl);
-    return outcome(mallctl, fault);
 }
 
 static int mallctl_main(const struct options *options, pid_t pid)

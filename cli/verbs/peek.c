@@ -24,17 +24,6 @@ static bool set_peek_rows(const struct options *options, size_t *rows)
     return true;
 }
 
-static bool peek_options_good(const struct options *options)
-{
-    size_t rows;
-
-    if (options->samples > PEEK_SAMPLES_MAX) {
-        message("--samples must be a number from 1 to %d", PEEK_SAMPLES_MAX);
-        return false;
-    }
-    return set_peek_rows(options, &rows);
-}
-
 static void print_peek(const struct job *job, const struct peek *peek, const char *origin)
 {
     const struct target *target = &job->attachment->target;
@@ -104,8 +93,13 @@ static int peek_main(const struct options *options, pid_t pid)
     struct job job;
     struct fault fault;
     fault_code rc;
+    size_t rows;
 
-    if (!peek_options_good(options))
+    if (options->samples > PEEK_SAMPLES_MAX) {
+        message("--samples must be a number from 1 to %d", PEEK_SAMPLES_MAX);
+        return EXIT_USAGE;
+    }
+    if (!set_peek_rows(options, &rows))
         return EXIT_USAGE;
     if (options->core)
         return peek_core(options);

@@ -5,8 +5,7 @@
 #include "cli/choose.h"
 #include "cli/faults.h"
 #include "cli/message.h"
-#include "cli/output/facts_json.h"
-#include "cli/output/left_out.h"
+#include "cli/output/attachment_json.h"
 #include "cli/output/process_table.h"
 #include "cli/output/stdout.h"
 #include "cli/verbs/verbs.h"
@@ -36,11 +35,18 @@ struct listing {
     char refused[96]; /* the first process that was refused: "sshd[4242]" */
 };
 
-static void add_json(struct listing *listing, const struct census_entry *entry,
-                     const struct container *container)
+static fault_code add_entry(struct listing *listing, const struct examined_process *found,
+                            struct fault *fault)
 {
+    const struct census_entry *entry = &found->entry;
+    const struct container *container = &found->container;
     struct json *json = &listing->json;
 
+    listing->count++;
+    if (!listing->options->json)
+        return process_table_add(&listing->table, entry, container, false)
+                   ? FAULT_NONE
+                   : fault_set(fault, FAULT_INTERNAL, ENOMEM, "list processes", "out of memory");
     json_item_begin(json);
     json_number(json, "pid", (uint64_t)entry->stat.pid);
     json_number(json, "ns_pid", (uint64_t)entry->status.ns_pid);
@@ -58,46 +64,6 @@ static void add_json(struct listing *listing, const struct census_entry *entry,
     json_text_or_null(json, "container", container->id);
     json_text_or_null(json, "pod", container->pod);
     json_item_end(json);
-}
-
-static fault_code add_entry(struct listing *listing, const struct examined_process *found,
-                            struct fault *fault)
-{
-    listing->count++;
-    if (listing->options->json)
-        add_json(listing, &found->entry, &found->container);
-    else if (!process_table_add(&listing->table, &found->entry, &found->container, false))
-        return fault_set(fault, FAULT_INTERNAL, ENOMEM, "list processes", "out of memory");
-    return FAULT_NONE;
-}
-
-/* Reports that a process could not be examined, for a reason that is not usual. */
-static void report_odd(const struct listing *listing, const struct examined *examined)
-{
-    const struct left_out described = left_out_describe(examined, listing->proc);
-    const struct subject subject = {.verb = "examine process",
-                                    .pid = (int)examined->pid,
-                                    .name = described.name[0] ? described.name : NULL};
-
-    if (examined->odd)
-        message_fault(&subject, &examined->odd->fault);
-}
-
-static void note_refused(struct listing *listing, const struct examined *examined)
-{
-    const struct left_out described = left_out_describe(examined, listing->proc);
-    char clean[64];
-
-    snprintf(listing->refused, sizeof listing->refused, "%s[%d]",
-             message_clean(described.name, clean, sizeof clean), (int)examined->pid);
-}
-
-static fault_code add_left_out(struct listing *listing, const struct examined *examined,
-                               struct fault *fault)
-{
-    if (!LIST_GROW(listing->left, listing->left_capacity, listing->left_count))
-        return fault_set(fault, FAULT_INTERNAL, ENOMEM, "list processes", "out of memory");
-    listing->left[listing->left_count++] = left_out_describe(examined, listing->proc);
     return FAULT_NONE;
 }
 
@@ -105,37 +71,36 @@ static fault_code add_left_out(struct listing *listing, const struct examined *e
 static fault_code take_process(struct listing *listing, const struct examined *examined,
                                struct fault *fault)
 {
-    fault_code code = examined->code;
+    const fault_code code = examined->code;
+    struct left_out described;
+    char clean[64];
 
     if (examined->as == EXAMINED_NOT)
         listing->late++;
-    if (examined->as == EXAMINED_GIVEN_UP || (examined->as == EXAMINED_NOT && examined->begun))
-        return add_left_out(listing, examined, fault);
+    if (examined->as == EXAMINED_GIVEN_UP || (examined->as == EXAMINED_NOT && examined->begun)) {
+        if (!LIST_GROW(listing->left, listing->left_capacity, listing->left_count))
+            return fault_set(fault, FAULT_INTERNAL, ENOMEM, "list processes", "out of memory");
+        listing->left[listing->left_count++] = left_out_describe(examined, listing->proc);
+        return FAULT_NONE;
+    }
     if (examined->as != EXAMINED_MATCH)
         return FAULT_NONE;
     listing->looked += code == FAULT_NONE || code == FAULT_NO_ALLOCATOR || code == FAULT_DENIED;
     listing->unreadable += code == FAULT_DENIED;
-    if (code == FAULT_DENIED && listing->unreadable == 1)
-        note_refused(listing, examined);
-    if (code == FAULT_INTERNAL || code == FAULT_UNSUPPORTED)
-        report_odd(listing, examined);
+    if (code == FAULT_DENIED && listing->unreadable == 1) {
+        described = left_out_describe(examined, listing->proc);
+        snprintf(listing->refused, sizeof listing->refused, "%s[%d]",
+                 message_clean(described.name, clean, sizeof clean), (int)examined->pid);
+    }
+    /* A reason that is not usual. */
+    if ((code == FAULT_INTERNAL || code == FAULT_UNSUPPORTED) && examined->odd) {
+        described = left_out_describe(examined, listing->proc);
+        const struct subject subject = {.verb = "examine process",
+                                        .pid = (int)examined->pid,
+                                        .name = described.name[0] ? described.name : NULL};
+        message_fault(&subject, &examined->odd->fault);
+    }
     return examined->found ? add_entry(listing, examined->found, fault) : FAULT_NONE;
-}
-
-static fault_code look_at_all(struct listing *listing, const struct selector *selector,
-                              struct census *census, struct procfs *proc,
-                              const struct matches *matches, const struct deadline *deadline,
-                              struct fault *fault)
-{
-    struct examination examination;
-    fault_code rc =
-        examination_run(&examination, matches, selector, false, proc, census, deadline, fault);
-
-    listing->proc = proc;
-    for (size_t i = 0; i < examination.count && rc == FAULT_NONE; i++)
-        rc = take_process(listing, &examination.list[i], fault);
-    examination_free(&examination);
-    return rc;
 }
 
 /* Counts the processes that were given up or not examined in time; those begun are in both. */
@@ -162,35 +127,27 @@ static void print_all(struct listing *listing)
     json_end(&listing->json);
 }
 
-/* A security module (Landlock, SELinux, ...) may refuse what ptrace(2) permits. */
-static const char *ps_refusal_text(const struct listing *listing)
-{
-    if (listing->capable)
-        return " despite CAP_SYS_PTRACE: a kernel security module forbids it, or jeattach is in "
-               "another user namespace";
-    return geteuid() == 0 ? ": root lacks CAP_SYS_PTRACE here" : ": run as root";
-}
-
-static void print_none(size_t looked, size_t unreadable)
-{
-    size_t rest = looked - unreadable;
-
-    if (unreadable && rest == 1)
-        message("the other process does not use jemalloc");
-    else if (unreadable)
-        message("the other %zu processes do not use jemalloc", rest);
-    else
-        message("none of %zu processes uses jemalloc", looked);
-}
-
 static void print_ps_notes(const struct listing *listing)
 {
-    if (listing->unreadable)
-        message("%zu of %zu process%s could not be read (%s%s)%s", listing->unreadable,
-                listing->looked, listing->looked == 1 ? "" : "es", listing->refused,
-                listing->unreadable == 1 ? "" : ", ...", ps_refusal_text(listing));
-    if (listing->count == 0 && !count_left(listing) && !listing->options->quiet)
-        print_none(listing->looked, listing->unreadable);
+    const size_t unreadable = listing->unreadable, others = listing->looked - unreadable;
+    const char *refusal = geteuid() == 0 ? ": root lacks CAP_SYS_PTRACE here" : ": run as root";
+
+    /* A security module (Landlock, SELinux, ...) may refuse what ptrace(2) permits. */
+    if (listing->capable)
+        refusal = " despite CAP_SYS_PTRACE: a kernel security module forbids it, or jeattach is in "
+                  "another user namespace";
+    if (unreadable)
+        message("%zu of %zu process%s could not be read (%s%s)%s", unreadable, listing->looked,
+                listing->looked == 1 ? "" : "es", listing->refused, unreadable == 1 ? "" : ", ...",
+                refusal);
+    if (listing->count == 0 && !count_left(listing) && !listing->options->quiet) {
+        if (unreadable && others == 1)
+            message("the other process does not use jemalloc");
+        else if (unreadable)
+            message("the other %zu processes do not use jemalloc", others);
+        else
+            message("none of %zu processes uses jemalloc", listing->looked);
+    }
     left_out_print(listing->left, listing->left_count);
     if (listing->late)
         message("the list is not complete: %zu processes were not examined in time", listing->late);
@@ -202,6 +159,7 @@ static fault_code list_all(struct listing *listing, const struct deadline *deadl
     struct procfs proc = {.dirfd = -1};
     struct selector selector = choose_selector(listing->options);
     struct matches matches = {0};
+    struct examination examination = {0};
     struct census *census = census_new();
     fault_code rc = FAULT_NONE;
     int err = procfs_open(&proc, "/proc");
@@ -220,24 +178,17 @@ static fault_code list_all(struct listing *listing, const struct deadline *deadl
         json_begin(&listing->json, stdout);
         json_list_begin(&listing->json, "processes");
     }
+    listing->proc = &proc;
     if (rc == FAULT_NONE)
-        rc = look_at_all(listing, &selector, census, &proc, &matches, deadline, fault);
+        rc = examination_run(&examination, &matches, &selector, false, &proc, census, deadline,
+                             fault);
+    for (size_t i = 0; i < examination.count && rc == FAULT_NONE; i++)
+        rc = take_process(listing, &examination.list[i], fault);
+    examination_free(&examination);
     matches_free(&matches);
     procfs_close(&proc);
     census_free(census);
     return rc;
-}
-
-/* Ends the JSON object, if one was begun, before the error. */
-static int tell_fault(struct listing *listing, const struct fault *fault)
-{
-    const struct subject subject = {.verb = "list processes", .json = listing->options->json};
-
-    if (listing->json.out && fault->code != FAULT_OUTPUT) {
-        json_list_end(&listing->json);
-        json_end(&listing->json);
-    }
-    return message_fault(&subject, fault);
 }
 
 /*
@@ -247,13 +198,20 @@ static int tell_fault(struct listing *listing, const struct fault *fault)
 static int finish_ps(struct listing *listing, const struct deadline *deadline, fault_code rc,
                      struct fault *fault)
 {
+    const struct subject subject = {.verb = "list processes", .json = listing->options->json};
+
     if (rc == FAULT_NONE) {
         print_all(listing);
         print_ps_notes(listing);
         rc = stdout_check(fault);
     }
-    if (rc != FAULT_NONE)
-        return tell_fault(listing, fault);
+    if (rc != FAULT_NONE) {
+        if (listing->json.out && fault->code != FAULT_OUTPUT) { /* the object was begun */
+            json_list_end(&listing->json);
+            json_end(&listing->json);
+        }
+        return message_fault(&subject, fault);
+    }
     if (!listing->late)
         return EXIT_DONE;
     return deadline_interrupted(deadline) ? EXIT_INTERRUPTED : EXIT_NO_SAFE_POINT;

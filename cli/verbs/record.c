@@ -1,10 +1,10 @@
 /* jeattach record */
 #include "base/units.h"
-#include "cli/filename_text.h"
 #include "cli/job.h"
 #include "cli/output/attachment_json.h"
 #include "cli/presentation.h"
 #include "cli/verbs/verbs.h"
+#include "cli/words.h"
 #include "run/recording.h"
 
 #include <stdio.h>
@@ -53,46 +53,33 @@ static void announce_endless(const struct options *options)
                 advice);
 }
 
-/* The space that an endless series needs, as far as its first profile tells. */
-static void print_needed_space(const struct record *record, uint64_t bytes)
-{
-    const struct options *options = record->options;
-    char one[UNITS_TEXT], day[UNITS_TEXT];
-
-    if (options->quiet || !is_endless(options) || !options->every_ns)
-        return;
-    message("the first profile has %s: about %s a day", units_bytes((double)bytes, one),
-            units_bytes((double)bytes * (DAY_NS / (double)options->every_ns), day));
-}
-
 static void print_written(void *ctx, const struct recorded *recorded)
 {
     const struct record *record = ctx;
+    const struct options *options = record->options;
+    char one[UNITS_TEXT], day[UNITS_TEXT];
 
-    if (!records_to_stdout(record) && !record->options->json) {
+    if (!records_to_stdout(record) && !options->json) {
         printf("%s\n", recorded->path);
         fflush(stdout); /* so that a series can be followed */
     }
-    if (record->recording.count == 1)
-        print_needed_space(record, recorded->bytes);
-    if (record->options->on_new_peak && recorded->why == RECORDED_END && !record->options->quiet)
+    /* The space that an endless series needs, as far as its first profile tells. */
+    if (record->recording.count == 1 && !options->quiet && is_endless(options) && options->every_ns)
+        message("the first profile has %s: about %s a day",
+                units_bytes((double)recorded->bytes, one),
+                units_bytes((double)recorded->bytes * (DAY_NS / (double)options->every_ns), day));
+    if (options->on_new_peak && recorded->why == RECORDED_END && !options->quiet)
         message("the RSS has not reached a new peak: the profile is of the end");
-}
-
-static const char *why_text(enum recorded_why why)
-{
-    static const char *const texts[] = {[RECORDED_END] = "end",
-                                        [RECORDED_TIME] = "time",
-                                        [RECORDED_BYTES] = "bytes",
-                                        [RECORDED_PEAK] = "peak",
-                                        [RECORDED_GONE] = "gone"};
-
-    return texts[why];
 }
 
 static void print_record_json(const struct record *record)
 {
     const struct attachment *attachment = &record->attachment;
+    static const char *const reasons[] = {[RECORDED_END] = "end",
+                                          [RECORDED_TIME] = "time",
+                                          [RECORDED_BYTES] = "bytes",
+                                          [RECORDED_PEAK] = "peak",
+                                          [RECORDED_GONE] = "gone"};
     const struct recording *recording = &record->recording;
     struct json json;
 
@@ -104,7 +91,7 @@ static void print_record_json(const struct record *record)
         json_text(&json, "path", recording->list[i].path);
         json_number(&json, "bytes", recording->list[i].bytes);
         json_number(&json, "time_ns", recording->list[i].time_ns);
-        json_text(&json, "reason", why_text(recording->list[i].why));
+        json_text(&json, "reason", reasons[recording->list[i].why]);
         cut_short_json(recording->list[i].age_ns, &json);
         json_number(&json, "rss", recording->list[i].rss);
         if (recording->request.trigger.bytes)
@@ -120,15 +107,32 @@ static void print_record_json(const struct record *record)
     json_end(&json);
 }
 
-/* A single profile ends after -d or 30 seconds, a series after -d or never. */
-static struct recording_request record_request(struct record *record)
+/* Checks the options before the process is read. */
+static bool prepare_record(struct record *record, const struct options *options)
 {
-    const struct options *options = record->options;
-    const bool series = options_is_series(options);
-    uint64_t single = options->duration_ns ? options->duration_ns : DEFAULT_NS;
-    unsigned step = options->step ? options->step : STEP_PERCENT;
+    const char *output = options->output ? options->output : ".", *wrong = NULL;
+    const bool series = options_is_series(options), to_stdout = strcmp(output, "-") == 0;
+    /* A single profile ends after -d or 30 seconds, a series after -d or never. */
+    const uint64_t single = options->duration_ns ? options->duration_ns : DEFAULT_NS;
+    const unsigned step = options->step ? options->step : STEP_PERCENT;
+    struct recording_request request;
 
-    return (struct recording_request){
+    record->options = options;
+    if (!presentation_init(&record->presentation, options, FORMAT_RAW))
+        return false;
+    if (!to_stdout)
+        wrong = filename_flaw_text(filename_check(output));
+    else if (series)
+        wrong = "a series cannot be written to stdout: give -o a file name, or omit it";
+    if (wrong) {
+        message("%s", wrong);
+        return false;
+    }
+    snprintf(record->template, sizeof record->template, "%s%s",
+             options->output ? output : FILENAME_DEFAULT,
+             options->output ? "" : format_extension(record->presentation.format));
+    record->presentation.events = &record->job.events;
+    request = (struct recording_request){
         .template = record->template,
         .made_up = !options->output || filename_is_directory(options->output),
         .may_number = series || !options->output,
@@ -142,29 +146,6 @@ static struct recording_request record_request(struct record *record)
         .presentation = &record->presentation,
         .written = print_written,
         .ctx = record};
-}
-
-/* Checks the options before the process is read. */
-static bool prepare_record(struct record *record, const struct options *options)
-{
-    const char *output = options->output ? options->output : ".", *wrong;
-    struct recording_request request;
-
-    record->options = options;
-    if (!presentation_init(&record->presentation, options, FORMAT_RAW))
-        return false;
-    wrong = strcmp(output, "-") == 0 ? NULL : filename_flaw_text(filename_check(output));
-    if (!wrong && strcmp(output, "-") == 0 && options_is_series(options))
-        wrong = "a series cannot be written to stdout: give -o a file name, or omit it";
-    if (wrong) {
-        message("%s", wrong);
-        return false;
-    }
-    snprintf(record->template, sizeof record->template, "%s%s",
-             options->output ? output : FILENAME_DEFAULT,
-             options->output ? "" : format_extension(record->presentation.format));
-    record->presentation.events = &record->job.events;
-    request = record_request(record);
     recording_init(&record->recording, &request, &record->attachment);
     return true;
 }

@@ -31,12 +31,6 @@ static fault_code set_input_fault(struct fault *fault, int err, const char *path
     return fault_set(fault, FAULT_PROFILE, err, "read profile", "%s", path);
 }
 
-static bool is_no_profile(const struct input *input)
-{
-    return input->text.len >= HEAP_BEGIN_MAX &&
-           !heap_begins((const char *)input->text.bytes, input->text.len);
-}
-
 /*
  * A text ends at the first NUL: what follows are pages that were lost with the power, the hole of
  * a sparse file, or /dev/zero. The NUL stays, as an incomplete line.
@@ -59,8 +53,9 @@ static fault_code read_all(struct input *input, int fd, const char *path, struct
             return FAULT_NONE;
         end = memchr(room, 0, (size_t)n);
         input->text.len += end ? (size_t)(end - room) + 1 : (size_t)n;
-        if (end || is_no_profile(input)) /* the parser says so */
-            return FAULT_NONE;
+        if (end || (input->text.len >= HEAP_BEGIN_MAX &&
+                    !heap_begins((const char *)input->text.bytes, input->text.len)))
+            return FAULT_NONE; /* the parser says so */
     }
 }
 
@@ -94,23 +89,17 @@ static int open_input(const char *path)
     return fd < 0 ? -errno : fd;
 }
 
-static size_t affordable(void)
+static fault_code read_input(struct input *input, const char *path, struct fault *fault)
 {
-    struct procfs proc;
+    AUTO_CLOSE int fd = open_input(path);
     size_t limit = PROFILE_LIMIT;
+    struct procfs proc;
+    struct stat st;
 
     if (procfs_open(&proc, "/proc") == 0)
         limit = sink_affordable(&proc, PROFILE_LIMIT);
     procfs_close(&proc);
-    return limit;
-}
-
-static fault_code read_input(struct input *input, const char *path, struct fault *fault)
-{
-    AUTO_CLOSE int fd = open_input(path);
-    struct stat st;
-
-    sink_init(&input->text, affordable());
+    sink_init(&input->text, limit);
     if (fd == -EINTR)
         return fault_set(fault, FAULT_INTERRUPTED, EINTR, "read profile", "%s", path);
     if (fd < 0)
@@ -122,26 +111,6 @@ static fault_code read_input(struct input *input, const char *path, struct fault
     return read_all(input, fd, path, fault);
 }
 
-static void make_title(struct presentation *presentation, const struct options *options)
-{
-    if (options->base)
-        snprintf(presentation->title, sizeof presentation->title, "%s, compared with %s",
-                 text_base_name(options->file), text_base_name(options->base));
-    else
-        snprintf(presentation->title, sizeof presentation->title, "%s",
-                 text_base_name(options->file));
-}
-
-/* True if the file has the name that jemalloc gives to a profile of this pid: PREFIX.PID.N.mN.heap
- */
-static bool names_pid(const char *file, pid_t pid)
-{
-    char part[24];
-
-    snprintf(part, sizeof part, ".%d.", (int)pid);
-    return strstr(text_base_name(file), part) != NULL;
-}
-
 /*
  * The process of "/proc/PID/root/FILE" may have written FILE; another one in its
  * container has another pid in the file's name, and other code at its addresses.
@@ -150,6 +119,7 @@ static int open_map_of_process(const char *file)
 {
     struct procfs proc;
     struct target target;
+    char part[24]; /* of the name that jemalloc gives to a profile: PREFIX.PID.N.mN.heap */
     int pid, fd = procfs_open(&proc, "/proc");
     const struct symbols_target live = {.target = &target};
 
@@ -158,7 +128,8 @@ static int open_map_of_process(const char *file)
     fd = -ENOENT;
     if (sscanf(file, "/proc/%d/root/", &pid) == 1 &&
         target_open(&target, &proc, pid, NULL) == FAULT_NONE) {
-        if (names_pid(file, target_ns_pid(&target)))
+        snprintf(part, sizeof part, ".%d.", (int)target_ns_pid(&target));
+        if (strstr(text_base_name(file), part))
             fd = symbols_open_map_in_target((void *)&live);
         target_close(&target);
     }
@@ -197,19 +168,6 @@ static int open_report_map(void *ctx)
 
 /* ---- the profile ---- */
 
-/* Reads the profile, the base if there is one, and those between them. */
-static fault_code read_inputs(struct input *inputs, size_t *count, const struct options *options,
-                              struct fault *fault)
-{
-    fault_code rc = read_input(&inputs[(*count)++], options->file, fault);
-
-    if (rc == FAULT_NONE && options->base)
-        rc = read_input(&inputs[(*count)++], options->base, fault);
-    for (size_t i = 0; rc == FAULT_NONE && i < options->between_count; i++)
-        rc = read_input(&inputs[(*count)++], options->between[i], fault);
-    return rc;
-}
-
 static fault_code perform_report(struct presentation *presentation, const struct options *options,
                                  struct input *inputs, struct output *output, struct fault *fault)
 {
@@ -223,8 +181,12 @@ static fault_code perform_report(struct presentation *presentation, const struct
         .ctx = (void *)options};
     struct present_source sources[INPUTS_MAX] = {{0}};
     size_t count = 0;
-    fault_code rc = read_inputs(inputs, &count, options, fault);
+    fault_code rc = read_input(&inputs[count++], options->file, fault);
 
+    if (rc == FAULT_NONE && options->base)
+        rc = read_input(&inputs[count++], options->base, fault);
+    for (size_t i = 0; rc == FAULT_NONE && i < options->between_count; i++)
+        rc = read_input(&inputs[count++], options->between[i], fault);
     if (rc == FAULT_NONE)
         rc = output_open_named(output, options->output, options->force, options->mode, fault);
     if (rc != FAULT_NONE)
@@ -232,7 +194,9 @@ static fault_code perform_report(struct presentation *presentation, const struct
     for (size_t i = 0; i < count; i++)
         sources[i] = (struct present_source){
             .text = &inputs[i].text, .symbols = &symbols, .time_ns = inputs[i].time_ns};
-    make_title(presentation, options);
+    snprintf(presentation->title, sizeof presentation->title, "%s%s%s",
+             text_base_name(options->file), options->base ? ", compared with " : "",
+             options->base ? text_base_name(options->base) : "");
     return present(presentation, sources, count, output, fault);
 }
 

@@ -4,7 +4,6 @@
 #include "cli/faults.h"
 #include "cli/job.h"
 #include "cli/output/attachment_json.h"
-#include "cli/output/facts_json.h"
 #include "cli/output/thread_view.h"
 #include "cli/verbs/core.h"
 #include "cli/verbs/verbs.h"

@@ -3,6 +3,7 @@
 #include "cli/job.h"
 #include "cli/output/screen.h"
 #include "cli/output/sparkline.h"
+#include "cli/output/stdout.h"
 #include "cli/output/thread_view.h"
 #include "cli/output/top_json.h"
 #include "cli/presentation.h"

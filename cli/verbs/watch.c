@@ -105,52 +105,42 @@ static int look_first(struct watcher *watcher)
     return code;
 }
 
-static int watch_selected(struct watcher *watcher)
+static int perform_watch(struct watcher *watcher, pid_t pid)
 {
-    struct watch *watch = &watcher->watch;
-    const struct subject subject = {.verb = "find", .name = "processes"};
+    const struct subject subject = {.pid = pid, .verb = "watch process"},
+                         search = {.verb = "find", .name = "processes"};
     const struct selector selector = choose_selector(watcher->options);
-    fault_code rc = follow_open(&watch->follow, &selector, &watch->watching.fault);
-    int code =
-        rc == FAULT_NONE ? look_first(watcher) : message_fault(&subject, &watch->watching.fault);
+    struct watch *watch = &watcher->watch;
+    struct fault *fault = &watch->watching.fault;
+    int code;
 
+    if (watch_check_directory(watcher->options->output, fault) != FAULT_NONE)
+        return message_fault(&subject, fault);
+    if (pid)
+        return watch_code(watcher, watch_process(watch));
+    if (follow_open(&watch->follow, &selector, fault) == FAULT_NONE)
+        code = look_first(watcher);
+    else
+        code = message_fault(&search, fault);
     if (code == EXIT_DONE)
         code = watch_code(watcher, watch_matching(watch));
     follow_close(&watch->follow);
     return code;
 }
 
-static int perform_watch(struct watcher *watcher, pid_t pid)
+static int watch_main(const struct options *options, pid_t pid)
 {
-    const struct subject subject = {.pid = pid, .verb = "watch process"};
-    struct fault *fault = &watcher->watch.watching.fault;
+    struct watcher watcher = {.code = EXIT_DONE, .options = options, .quiet = *options};
+    struct watching *watching = &watcher.watch.watching;
+    const char *wanted[] = {options->name, options->container, options->cgroup, "a process"};
+    int code;
 
-    if (watch_check_directory(watcher->options->output, fault) != FAULT_NONE)
-        return message_fault(&subject, fault);
-    return pid ? watch_code(watcher, watch_process(&watcher->watch)) : watch_selected(watcher);
-}
-
-static const char *wanted_name(const struct options *options)
-{
-    if (options->name)
-        return options->name;
-    if (options->container)
-        return options->container;
-    return options->cgroup ? options->cgroup : "a process";
-}
-
-/* The address of the watcher must not change afterwards. */
-static void prepare_watch(struct watcher *watcher, const struct options *options, pid_t pid)
-{
-    struct watching *watching = &watcher->watch.watching;
-
-    watcher->options = options;
-    watcher->quiet = *options;
-    watcher->quiet.quiet = true;
-    job_init(&watcher->job, &watching->attachment, &watcher->quiet, "watch process");
-    watcher->watch.wanted = wanted_name(options);
-    watcher->watch.endless = !options->once;
-    watching->request = (struct watch_request){.attach = job_request(&watcher->job, pid),
+    watcher.quiet.quiet = true;
+    job_init(&watcher.job, &watching->attachment, &watcher.quiet, "watch process");
+    for (size_t i = 0; !watcher.watch.wanted; i++)
+        watcher.watch.wanted = wanted[i];
+    watcher.watch.endless = !options->once;
+    watching->request = (struct watch_request){.attach = job_request(&watcher.job, pid),
                                                .directory = options->output,
                                                .most = options->once ? 1 : options->watch.max,
                                                .mode = options->mode,
@@ -159,18 +149,9 @@ static void prepare_watch(struct watcher *watcher, const struct options *options
                                                .report = report_event,
                                                .finish = finish_watched,
                                                .leave = leave_watched,
-                                               .ctx = watcher};
+                                               .ctx = &watcher};
     capture_init(&watching->capture);
     last_profile_init(&watching->last);
-}
-
-static int watch_main(const struct options *options, pid_t pid)
-{
-    struct watcher watcher = {.code = EXIT_DONE};
-    struct watching *watching = &watcher.watch.watching;
-    int code;
-
-    prepare_watch(&watcher, options, pid);
     if (!take_rules(&watching->rules, &options->watch))
         return EXIT_USAGE;
     reserve_heap();

@@ -63,8 +63,10 @@ static void test_line(void)
     line_init(&line, out, sizeof out, 20);
     line_printf(&line, "%5d", 42);
     line_fill(&line, 8);
-    CHECK(line_add_within(&line, "abcd", 4) && !line_add_within(&line, "efghij", 4));
-    CHECK(strcmp(out, "   42   abcdef..") == 0 && line_space(&line) == 4);
+    line.limit = 16;
+    CHECK(line_add(&line, "abcd") && !line_add(&line, "efghij"));
+    CHECK(strcmp(out, "   42   abcdef..") == 0 && line_space(&line) == 0);
+    line.limit = 20;
     line_fill(&line, 100);
     CHECK(line.columns == 20 && line_space(&line) == 0 && !line_add(&line, "x"));
 

@@ -1,7 +1,7 @@
 /* JSON: it is valid, whatever the target's names are. */
 #include "base/json.h"
 #include "check.h"
-#include "cli/output/lines.h"
+#include "cli/several.h"
 
 #include <stdlib.h>
 #include <string.h>

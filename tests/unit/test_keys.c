@@ -1,6 +1,6 @@
 /* Keys from the bytes of a terminal. */
 #include "check.h"
-#include "cli/output/keys.h"
+#include "cli/output/screen.h"
 
 #include <string.h>
 

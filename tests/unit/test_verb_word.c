@@ -3,7 +3,6 @@
 #include "check.h"
 #include "cli/option_table.h"
 #include "cli/options.h"
-#include "cli/verb_word.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -77,10 +76,10 @@ static void test_every_option(void)
     for (size_t i = 0; i < option_row_count; i++) {
         const struct option_row *row = &option_rows[i];
         char words[64];
-        bool value = option_has_value(row), other = false;
+        bool value = row->kind != OPTION_FLAG, other = false;
         for (size_t j = 0; j < option_row_count; j++)
             if (strcmp(option_rows[j].name, row->name) == 0)
-                other |= option_has_value(&option_rows[j]) != value;
+                other |= (option_rows[j].kind != OPTION_FLAG) != value;
         snprintf(words, sizeof words, "--%s word record", row->name);
         if (!other && !CHECK(strcmp(verb_of(words), value ? "record" : "word") == 0))
             fprintf(stderr, "  %s\n", words);
