@@ -7,14 +7,6 @@
 /* Bytes: more than 30,000 arguments and variables, whose addresses come before the vector. */
 enum { STACK_BYTES = 256 << 10 };
 
-/* True if none has cleared them. */
-static bool are_random(const unsigned char *bytes)
-{
-    static const unsigned char none[EXEC_MARK_BYTES];
-
-    return memcmp(bytes, none, EXEC_MARK_BYTES) != 0;
-}
-
 /*
  * The stack of a new program begins with argc, argv, NULL, envp, NULL and the auxiliary
  * vector (fs/binfmt_elf.c, create_elf_tables). argc, which may have the value of AT_RANDOM,
@@ -32,6 +24,7 @@ static remote_addr find_random(const uint64_t *words, size_t count, remote_addr 
 
 void exec_mark_read(struct exec_mark *mark, const struct target *target, struct memory *memory)
 {
+    static const unsigned char none[EXEC_MARK_BYTES];
     AUTO_FREE unsigned char *stack = malloc(STACK_BYTES);
     struct proc_stat stat;
 
@@ -44,7 +37,7 @@ void exec_mark_read(struct exec_mark *mark, const struct target *target, struct 
                                   STACK_BYTES / sizeof(uint64_t), stat.stack_start);
     if (mark->random_at)
         memcpy(mark->random, stack + (mark->random_at - stat.stack_start), EXEC_MARK_BYTES);
-    if (!are_random(mark->random))
+    if (memcmp(mark->random, none, EXEC_MARK_BYTES) == 0) /* the process has cleared them */
         mark->random_at = 0;
 }
 

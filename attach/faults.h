@@ -35,7 +35,7 @@ enum {
 
 /*
  * Values of fault.reason: for FAULT_FROZEN an enum freezer (host/cgroup.h), for
- * FAULT_DENIED_LSM an enum lsm_kind (host/lsm.h), for FAULT_DENIED_YAMA the value of
+ * FAULT_DENIED_LSM an enum lsm_kind (host/rights.h), for FAULT_DENIED_YAMA the value of
  * kernel.yama.ptrace_scope, for others an enum below.
  */
 enum tracer_kind { TRACER_OTHER, TRACER_JEATTACH };  /* of FAULT_TRACED, FAULT_TOOL_TRACED */

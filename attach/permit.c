@@ -1,7 +1,7 @@
 #include "attach/permit.h"
 #include "attach/faults.h"
-#include "host/capabilities.h"
 #include "host/container.h"
+#include "host/rights.h"
 #include "host/task.h"
 
 #include <errno.h>

@@ -9,8 +9,8 @@
 
 #include "attach/target.h"
 #include "host/cgroup.h"
-#include "host/lsm.h"
 #include "host/namespaces.h"
+#include "host/rights.h"
 
 /* ---- probes: harmless system calls whose errno shows how the kernel would answer ---- */
 

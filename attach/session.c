@@ -139,17 +139,22 @@ fault_code session_continue(struct session *session, struct fault *fault)
     return resume(session, PTRACE_CONT, fault);
 }
 
-/*
- * Lets a thread that was killed while it was stopped end. It is no longer stopped,
- * so it cannot be detached; but it stops once more, at PTRACE_EVENT_EXIT, and would
- * wait there for its tracer.
- */
-static void let_thread_end(struct session *session)
+void session_detach(struct session *session)
 {
     const struct timespec pause = {0, DEATH_LOOK_NS};
     int status;
+    bool killed =
+        is_stopped(session) &&
+        gate_ptrace(session->gate, PTRACE_DETACH, session->tid, 0, (uint64_t)session->signal) < 0 &&
+        errno == ESRCH;
 
-    for (int look = 0; look < DEATH_LOOKS; look++) {
+    session->state = SESSION_IDLE;
+    /*
+     * Lets a thread that was killed while it was stopped end. It is no longer stopped,
+     * so it cannot be detached; but it stops once more, at PTRACE_EVENT_EXIT, and would
+     * wait there for its tracer.
+     */
+    for (int look = 0; killed && look < DEATH_LOOKS; look++) {
         pid_t got = waitpid(session->tid, &status, __WALL | WNOHANG);
         if (got == 0)
             nanosleep(&pause, NULL);
@@ -157,15 +162,6 @@ static void let_thread_end(struct session *session)
                  gate_ptrace(session->gate, PTRACE_DETACH, session->tid, 0, 0) == 0)
             return;
     }
-}
-
-void session_detach(struct session *session)
-{
-    if (is_stopped(session) &&
-        gate_ptrace(session->gate, PTRACE_DETACH, session->tid, 0, (uint64_t)session->signal) < 0 &&
-        errno == ESRCH)
-        let_thread_end(session);
-    session->state = SESSION_IDLE;
 }
 
 bool session_get_regset(struct session *session, unsigned type, void *buf, size_t *len)

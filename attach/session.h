@@ -7,9 +7,9 @@
  */
 #pragma once
 
-#include "attach/deadline.h"
 #include "attach/gate.h"
 #include "attach/target.h"
+#include "base/interruptions.h"
 
 #include <sys/ptrace.h>
 

@@ -48,28 +48,10 @@ void large_list_free(void *list, size_t capacity, size_t item)
 enum { BYTE_VALUES = 256 };
 
 /*
- * Moves records of one or two words, of which the first is the key, in the order of one byte;
- * those with the same byte keep theirs.
+ * Sorts records of `each` words, one or two, of which the first is the key: moves them in the
+ * order of one byte after the other; those with the same byte keep theirs. each is a constant
+ * wherever this is inlined.
  */
-static inline void distribute_records(const uint64_t *from, uint64_t *to, size_t count, size_t each,
-                                      unsigned shift)
-{
-    size_t counts[BYTE_VALUES] = {0}, at = 0;
-
-    for (size_t i = 0; i < count; i++)
-        counts[(from[i * each] >> shift) & 0xff]++;
-    for (size_t i = 0; i < BYTE_VALUES; i++) {
-        size_t n = counts[i];
-        counts[i] = at;
-        at += n;
-    }
-    for (size_t i = 0; i < count; i++) {
-        size_t place = counts[(from[i * each] >> shift) & 0xff]++;
-        memcpy(to + place * each, from + i * each, each * sizeof *to);
-    }
-}
-
-/* each is a constant wherever this is inlined. */
 static inline void sort_records(uint64_t *words, uint64_t *scratch, size_t count, size_t each)
 {
     uint64_t *from = words, *to = scratch, all = ~(uint64_t)0, any = 0;
@@ -84,10 +66,21 @@ static inline void sort_records(uint64_t *words, uint64_t *scratch, size_t count
         any |= words[i * each];
     }
     for (unsigned shift = 0; shift < 64; shift += 8) {
-        uint64_t *sorted = to;
+        size_t counts[BYTE_VALUES] = {0}, at = 0;
         if (!((all ^ any) >> shift & 0xff)) /* the byte is the same in all keys */
             continue;
-        distribute_records(from, to, count, each, shift);
+        for (size_t i = 0; i < count; i++)
+            counts[(from[i * each] >> shift) & 0xff]++;
+        for (size_t i = 0; i < BYTE_VALUES; i++) {
+            size_t n = counts[i];
+            counts[i] = at;
+            at += n;
+        }
+        for (size_t i = 0; i < count; i++) {
+            size_t place = counts[(from[i * each] >> shift) & 0xff]++;
+            memcpy(to + place * each, from + i * each, each * sizeof *to);
+        }
+        uint64_t *sorted = to;
         to = from;
         from = sorted;
     }

@@ -20,29 +20,6 @@ uint64_t table_hash_bytes(const struct table *table, const void *bytes, size_t l
     return table_mix(hash ^ word);
 }
 
-static bool grow(struct table *table)
-{
-    struct table old = *table;
-    size_t size = old.size ? old.size * 2 : TABLE_FIRST;
-    struct table_slot *slots = reallocarray(NULL, size, sizeof *slots);
-
-    if (!slots)
-        return false;
-    memset(slots, 0xff, size * sizeof *slots);
-    table->slots = slots;
-    table->size = size;
-    for (size_t i = 0; i < old.size; i++) {
-        size_t at = old.slots[i].hash & (size - 1);
-        if (old.slots[i].index == TABLE_NONE)
-            continue;
-        while (slots[at].index != TABLE_NONE)
-            at = (at + 1) & (size - 1);
-        slots[at] = old.slots[i];
-    }
-    free(old.slots);
-    return true;
-}
-
 void table_init(struct table *table)
 {
     memset(table, 0, sizeof *table);
@@ -72,8 +49,25 @@ uint32_t table_put(struct table *table, uint64_t hash, table_same same, const vo
 {
     struct table_slot *slot;
 
-    if (table->count >= table->size / 2 && !grow(table))
-        return TABLE_NONE;
+    if (table->count >= table->size / 2) {
+        const struct table old = *table;
+        size_t size = old.size ? old.size * 2 : TABLE_FIRST;
+        struct table_slot *slots = reallocarray(NULL, size, sizeof *slots);
+        if (!slots)
+            return TABLE_NONE;
+        memset(slots, 0xff, size * sizeof *slots);
+        table->slots = slots;
+        table->size = size;
+        for (size_t i = 0; i < old.size; i++) {
+            size_t at = old.slots[i].hash & (size - 1);
+            if (old.slots[i].index == TABLE_NONE)
+                continue;
+            while (slots[at].index != TABLE_NONE)
+                at = (at + 1) & (size - 1);
+            slots[at] = old.slots[i];
+        }
+        free(old.slots);
+    }
     slot = slot_of(table, (uint32_t)hash, same, ctx, key);
     if (slot->index == TABLE_NONE) {
         *slot = (struct table_slot){(uint32_t)hash, fresh};

@@ -73,16 +73,25 @@ const char *units_shorten(char *text)
     return text;
 }
 
-/* For a minute or more: two adjacent units, in whole numbers; the second is omitted if it is 0. */
-static void format_long(double seconds, char out[UNITS_TEXT])
+const char *units_duration(uint64_t ns, char out[UNITS_TEXT])
 {
     static const struct {
         uint64_t seconds;
         const char *name;
     } units[] = {{1, "s"}, {60, "min"}, {3600, "h"}, {86400, "d"}};
+    double ms = (double)ns / 1e6, seconds = ms / 1000;
     uint64_t smaller = 0, rounded = 0;
     size_t unit = 1;
 
+    if (ns > 0 && ms < 0.005)
+        return strcpy(out, "< 0.01 ms");
+    if (ms < 59950) {
+        bool small = ms < 999.5;
+        strcpy(out + format_number(small ? ms : seconds, out), small ? " ms" : " s");
+        return out;
+    }
+
+    /* Two adjacent units, in whole numbers; the second is omitted if it is 0. */
     for (;; unit++) {
         smaller = units[unit - 1].seconds;
         rounded = (uint64_t)(seconds / (double)smaller + 0.5) * smaller;
@@ -95,20 +104,6 @@ static void format_long(double seconds, char out[UNITS_TEXT])
     if (rounded)
         snprintf(out + len, UNITS_TEXT - (size_t)len, " %llu %s",
                  (unsigned long long)(rounded / smaller), units[unit - 1].name);
-}
-
-const char *units_duration(uint64_t ns, char out[UNITS_TEXT])
-{
-    double ms = (double)ns / 1e6;
-
-    if (ns > 0 && ms < 0.005)
-        strcpy(out, "< 0.01 ms");
-    else if (ms < 999.5)
-        strcpy(out + format_number(ms, out), " ms");
-    else if (ms < 59950)
-        strcpy(out + format_number(ms / 1000, out), " s");
-    else
-        format_long(ms / 1000, out);
     return out;
 }
 

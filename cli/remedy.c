@@ -3,7 +3,7 @@
 #include "attach/target_paths.h"
 #include "base/util.h"
 #include "cli/faults.h"
-#include "host/capabilities.h"
+#include "host/rights.h"
 #include "host/container.h"
 #include "host/task.h"
 

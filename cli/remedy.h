@@ -5,7 +5,7 @@
 #pragma once
 
 #include "base/fault.h"
-#include "host/runtime.h"
+#include "host/container.h"
 
 #include <limits.h>
 #include <stddef.h>

@@ -9,6 +9,9 @@
 
 #include "elf/modules.h"
 
+#include <stdbool.h>
+#include <stddef.h>
+
 enum content_kind {
     CONTENT_CLASS,    /* begins with the address of a vtable: detail is the class */
     CONTENT_TYPE,     /* begins with another address in a module: its symbol, or MODULE+0xADDRESS */

@@ -34,12 +34,6 @@ static size_t text_run(const char *text, size_t at, size_t len)
     return (n < len ? n : len) - at;
 }
 
-/* A character of several bytes may be cut off at the end of what was read. */
-static bool reaches_end(const struct text_place *place, size_t len)
-{
-    return place->at + place->len + 3 >= len && len >= LEAST_OPEN;
-}
-
 static bool is_text_alone(const char *text, const struct text_place *place, size_t len)
 {
     bool ended = place->at + place->len < len && !text[place->at + place->len];
@@ -111,18 +105,10 @@ static bool is_text_headed(const char *text, const struct text_place *place, siz
     if (header_has_number(text, place) || header_has_byte(text, place, len) ||
         header_counts(text, place, len) || header_points(text, place, addr))
         return true;
-    return place->len >= (reaches_end(place, len) ? LONG_ENOUGH : LEAST_OPEN) &&
+    /* A character of several bytes may be cut off at the end of what was read. */
+    bool reaches_end = place->at + place->len + 3 >= len && len >= LEAST_OPEN;
+    return place->len >= (reaches_end ? LONG_ENOUGH : LEAST_OPEN) &&
            place->len >= (len - place->at) / 2;
-}
-
-/* A length in the upper 5 bits of one byte may be a printable character. */
-static void skip_length(const char *text, struct text_place *place, size_t len)
-{
-    struct text_place rest = {1, place->len - 1};
-
-    if (!(text[0] & 7) && (unsigned char)text[0] >> 3 == rest.len &&
-        header_has_byte(text, &rest, len))
-        *place = rest;
 }
 
 bool text_find(const unsigned char *bytes, size_t len, remote_addr addr, struct text_place *place)
@@ -136,7 +122,11 @@ bool text_find(const unsigned char *bytes, size_t len, remote_addr addr, struct 
     text[len] = '\0';
     *place = (struct text_place){0, text_run(text, 0, len)};
     if (is_text_alone(text, place, len)) {
-        skip_length(text, place, len);
+        /* A length in the upper 5 bits of one byte may be a printable character. */
+        const struct text_place rest = {1, place->len - 1};
+        if (!(text[0] & 7) && (unsigned char)text[0] >> 3 == rest.len &&
+            header_has_byte(text, &rest, len))
+            *place = rest;
         return true;
     }
     for (size_t i = 0; i < ARRAY_LEN(places) && places[i] < len; i++) {
@@ -162,11 +152,6 @@ static bool is_made_of(const char *text, size_t len, const char *set, const char
         if (!text[i] || (!strchr(set, text[i]) && !strchr(more, text[i])))
             return false;
     return len > 0;
-}
-
-static bool text_begins(const char *text, size_t len, const char *start)
-{
-    return len >= strlen(start) && memcmp(text, start, strlen(start)) == 0;
 }
 
 static bool looks_like_json(const char *text, size_t len)
@@ -209,9 +194,11 @@ static bool looks_like_base64(const char *text, size_t len)
 
 const char *text_form(const char *text, size_t len)
 {
+    static const char pem[] = "-----BEGIN ";
+
     if (looks_like_json(text, len))
         return "JSON";
-    if (text_begins(text, len, "-----BEGIN "))
+    if (len >= sizeof pem - 1 && memcmp(text, pem, sizeof pem - 1) == 0)
         return "PEM";
     if (len >= 3 && text[0] == '<' && (strchr("!?/", text[1]) || strchr(letters, text[1])))
         return "XML or HTML";

@@ -36,18 +36,12 @@ static bool is_same_word(const void *ctx, uint32_t index, const void *key)
     return words->list[index].value == *value;
 }
 
-static bool has_space(struct content_words *words)
-{
-    return words->count < CONTENT_WORDS_MAX &&
-           LIST_GROW(words->list, words->capacity, words->count);
-}
-
 uint32_t words_put(struct content_words *words, remote_addr value, int module)
 {
     uint64_t hash = table_hash_number(&words->table, value);
     uint32_t fresh = (uint32_t)words->count, index;
 
-    if (!has_space(words))
+    if (words->count == CONTENT_WORDS_MAX || !LIST_GROW(words->list, words->capacity, words->count))
         return TABLE_NONE;
     index = table_put(&words->table, hash, is_same_word, words, &value, fresh);
     if (index == fresh)
@@ -89,21 +83,6 @@ static int compare_words(const void *a, const void *b)
     return (*one)->value < (*two)->value ? -1 : (*one)->value > (*two)->value;
 }
 
-/* An address point is behind the offset to top and the type information. */
-static void name_word(struct word_search *search, struct content_word *word, const char *name,
-                      const struct symbol *symbol)
-{
-    const char *text = class_names_demangle(&search->words->classes, name);
-
-    if (!text)
-        return;
-    word->symbol = text;
-    word->symbol_at = symbol->address;
-    if (strncmp(text, vtable_words, sizeof vtable_words - 1) == 0 &&
-        word->value - symbol->address == 16)
-        word->class_name = text + sizeof vtable_words - 1;
-}
-
 /* Of several symbols that contain a word, the one that begins last is the most precise. */
 static bool visit_symbol(void *ctx, const char *name, const struct symbol *symbol)
 {
@@ -119,7 +98,15 @@ static bool visit_symbol(void *ctx, const char *name, const struct symbol *symbo
         if (!*name || (word->symbol && word->symbol_at >= symbol->address))
             continue;
         search->names_left--;
-        name_word(search, word, name, symbol);
+        const char *text = class_names_demangle(&search->words->classes, name);
+        if (!text)
+            continue;
+        word->symbol = text;
+        word->symbol_at = symbol->address;
+        /* An address point is behind the offset to top and the type information. */
+        if (strncmp(text, vtable_words, sizeof vtable_words - 1) == 0 &&
+            word->value - symbol->address == 16)
+            word->class_name = text + sizeof vtable_words - 1;
     }
     return true;
 }
@@ -144,13 +131,6 @@ static void search_module(struct word_search *search)
     function_names_close(&names);
 }
 
-/* Their offsets count from where the module begins. */
-static void leave_unresolved(struct content_words *words, struct content_word **list, size_t count)
-{
-    for (size_t i = 0; i < count; i++)
-        list[i]->bias = words->places->modules->list[list[i]->module].start;
-}
-
 bool words_resolve(struct content_words *words)
 {
     const sig_atomic_t begun = interruptions();
@@ -167,7 +147,9 @@ bool words_resolve(struct content_words *words)
         for (end = start; end < count && sorted[end]->module == sorted[start]->module;)
             end++;
         if (interruptions_ended(begun)) {
-            leave_unresolved(words, sorted + start, count - start);
+            /* The offsets of the others count from where the module begins. */
+            for (size_t i = start; i < count; i++)
+                sorted[i]->bias = words->places->modules->list[sorted[i]->module].start;
             return false;
         }
         struct word_search search = {words, sorted + start, end - start,

@@ -170,11 +170,6 @@ struct gnu_header {
     uint32_t buckets, first_symbol, bloom_words, bloom_shift;
 };
 
-static bool read_word(const struct image *image, remote_addr at, uint32_t *out)
-{
-    return memory_read_cached(image->memory, at, out, sizeof *out);
-}
-
 static void gnu_lookup(const struct image *image, const struct lookup *lookup)
 {
     uint32_t hash = 5381, index, entry;
@@ -199,10 +194,13 @@ static void gnu_lookup(const struct image *image, const struct lookup *lookup)
 
     remote_addr buckets = bloom + gnu.bloom_words * 8ull;
     remote_addr chains = buckets + gnu.buckets * 4ull;
-    if (!read_word(image, buckets + hash % gnu.buckets * 4ull, &index) || index < gnu.first_symbol)
+    if (!memory_read_cached(image->memory, buckets + hash % gnu.buckets * 4ull, &index,
+                            sizeof index) ||
+        index < gnu.first_symbol)
         return;
     for (unsigned step = 0; step < CHAIN_MAX; step++, index++) {
-        if (!read_word(image, chains + (uint64_t)(index - gnu.first_symbol) * 4, &entry))
+        if (!memory_read_cached(image->memory, chains + (uint64_t)(index - gnu.first_symbol) * 4,
+                                &entry, sizeof entry))
             return;
         if ((entry | 1) == (hash | 1) && !visit_dynsym_entry(image, index, lookup))
             return;
@@ -223,11 +221,11 @@ static void sysv_lookup(const struct image *image, const struct lookup *lookup)
     if (!memory_read_cached(image->memory, image->sysv_hash, counts, sizeof counts) || !counts[0])
         return;
     remote_addr buckets = image->sysv_hash + 8, chains = buckets + counts[0] * 4ull;
-    if (!read_word(image, buckets + hash % counts[0] * 4ull, &index))
+    if (!memory_read_cached(image->memory, buckets + hash % counts[0] * 4ull, &index, sizeof index))
         return;
     for (unsigned step = 0; index && index < counts[1] && step < CHAIN_MAX; step++)
         if (!visit_dynsym_entry(image, index, lookup) ||
-            !read_word(image, chains + index * 4ull, &index))
+            !memory_read_cached(image->memory, chains + index * 4ull, &index, sizeof index))
             return;
 }
 

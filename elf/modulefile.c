@@ -119,13 +119,6 @@ static bool is_mapped_file(int fd, const struct module *module, struct memory *m
     return open && same_content(&image, fd);
 }
 
-static int reopen_regular(int named)
-{
-    AUTO_CLOSE int close_named = named;
-
-    return named < 0 ? named : regular_open(close_named);
-}
-
 /*
  * The path comes from the kernel and contains no link (d_path). In the tool's
  * root a link in it was created later and may lead anywhere on the host; in the
@@ -177,15 +170,18 @@ enum file_way { BY_MAPPING, BY_PROGRAM, BY_PATH, BELOW_CHROOT, BY_PATH_FROM_HERE
 
 static int open_way(enum file_way way, const struct module *module, const struct target *target)
 {
+    AUTO_CLOSE int named = -1;
     char marked[PATH_MAX];
 
     switch (way) {
     case BY_MAPPING:
-        return reopen_regular(procfs_openf(target->proc, O_PATH, "%d/map_files/%llx-%llx",
-                                           target_via(target), (unsigned long long)module->start,
-                                           (unsigned long long)module->first_end));
+        named =
+            procfs_openf(target->proc, O_PATH, "%d/map_files/%llx-%llx", target_via(target),
+                         (unsigned long long)module->start, (unsigned long long)module->first_end);
+        return named < 0 ? named : regular_open(named);
     case BY_PROGRAM:
-        return reopen_regular(procfs_openf(target->proc, O_PATH, "%d/exe", target_via(target)));
+        named = procfs_openf(target->proc, O_PATH, "%d/exe", target_via(target));
+        return named < 0 ? named : regular_open(named);
     case BY_PATH:
         if (!module->deleted)
             return open_path_in_root(target, module->path);

@@ -91,35 +91,12 @@ static int module_of_entry(struct modules *modules, const struct map_entry *entr
     return (int)(modules->count - 1);
 }
 
-/*
- * Some programs move all of their code into anonymous memory, for huge pages:
- * it is at the addresses of the file's code, between the other mappings of the
- * file.
- */
-static void adopt_moved_code(struct modules *modules)
-{
-    size_t at = 0;
-
-    for (size_t i = 0; i < modules->vma_count; i++) {
-        const struct vma *vma = &modules->vmas[i];
-        while (at < modules->count && modules->list[at].end <= vma->start)
-            at++;
-        if (at == modules->count)
-            return;
-        struct module *module = &modules->list[at];
-        bool has_code = module->exec_start != module->exec_end;
-        if (vma->module < 0 && vma->prot & MAP_EXEC && vma->start >= module->start && !has_code) {
-            module->exec_start = vma->start;
-            module->exec_end = vma->end;
-        }
-    }
-}
-
 bool modules_parse(struct modules *modules, const char *text, size_t len)
 {
     struct cursor maps = cursor_of(text, len);
     struct map_entry entry;
     remote_addr last_end = 0;
+    size_t at = 0;
     int rc;
 
     memset(modules, 0, sizeof *modules);
@@ -142,7 +119,24 @@ bool modules_parse(struct modules *modules, const char *text, size_t len)
             .module = module,
         };
     }
-    adopt_moved_code(modules);
+
+    /*
+     * Some programs move all of their code into anonymous memory, for huge pages: it is at the
+     * addresses of the file's code, between the other mappings of the file.
+     */
+    for (size_t i = 0; i < modules->vma_count; i++) {
+        const struct vma *vma = &modules->vmas[i];
+        while (at < modules->count && modules->list[at].end <= vma->start)
+            at++;
+        if (at == modules->count)
+            break;
+        struct module *module = &modules->list[at];
+        bool has_code = module->exec_start != module->exec_end;
+        if (vma->module < 0 && vma->prot & MAP_EXEC && vma->start >= module->start && !has_code) {
+            module->exec_start = vma->start;
+            module->exec_end = vma->end;
+        }
+    }
     return true;
 }
 
@@ -282,4 +276,54 @@ const struct module *modules_at(const struct modules *modules, remote_addr addr)
 const char *module_name(const struct module *module)
 {
     return text_base_name(module->path);
+}
+
+bool ranges_add(struct code_ranges *ranges, remote_addr start, remote_addr end, const char *what)
+{
+    struct code_range *list;
+
+    if (start >= end)
+        return true;
+    list = reallocarray(ranges->list, ranges->count + 1, sizeof *list);
+    if (!list)
+        return false;
+    ranges->list = list;
+    list[ranges->count++] = (struct code_range){start, end, what};
+    return true;
+}
+
+static int compare_range_start(const void *a, const void *b)
+{
+    const struct code_range *x = a, *y = b;
+    return (x->start > y->start) - (x->start < y->start);
+}
+
+/* Merges overlapping ranges, so that a binary search by start is sufficient. */
+void ranges_sort(struct code_ranges *ranges)
+{
+    size_t kept = 0;
+
+    if (ranges->count == 0)
+        return;
+    qsort(ranges->list, ranges->count, sizeof *ranges->list, compare_range_start);
+    for (size_t i = 1; i < ranges->count; i++) {
+        struct code_range *last = &ranges->list[kept], *next = &ranges->list[i];
+        if (next->start >= last->end)
+            ranges->list[++kept] = *next;
+        else if (next->end > last->end)
+            last->end = next->end;
+    }
+    ranges->count = kept + 1;
+}
+
+const struct code_range *ranges_find(const struct code_ranges *ranges, remote_addr addr)
+{
+    size_t low = SEARCH_FIRST(i, ranges->count, addr < ranges->list[i].end);
+    return low < ranges->count && addr >= ranges->list[low].start ? &ranges->list[low] : NULL;
+}
+
+void ranges_free(struct code_ranges *ranges)
+{
+    free(ranges->list);
+    memset(ranges, 0, sizeof *ranges);
 }

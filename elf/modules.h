@@ -3,8 +3,11 @@
 
 #include "attach/memory.h"
 #include "base/arena.h"
+#include "base/util.h"
 
 #include <elf.h>
+#include <stdbool.h>
+#include <stddef.h>
 
 struct vma {
     remote_addr start, end;
@@ -79,3 +82,23 @@ const char *module_name(const struct module *module);
  * there, else the file at its path below the root that is named there.
  */
 int module_open(const struct module *module, const struct target *target, struct memory *memory);
+
+/* ---- sorted ranges of code addresses, searched for every word of a stack ---- */
+
+struct code_range {
+    remote_addr start, end;
+    const char *what; /* static text, for messages: "the dynamic loader" */
+};
+
+struct code_ranges {
+    struct code_range *list;
+    size_t count;
+};
+
+/* Adds [start, end); ignores an empty range. False: out of memory. */
+bool ranges_add(struct code_ranges *ranges, remote_addr start, remote_addr end, const char *what);
+/* Call it once after the last ranges_add. */
+void ranges_sort(struct code_ranges *ranges);
+/* Returns the range that contains addr, or NULL. */
+const struct code_range *ranges_find(const struct code_ranges *ranges, remote_addr addr);
+void ranges_free(struct code_ranges *ranges);

@@ -153,24 +153,6 @@ static bool read_member(const struct nptl *nptl, struct memory *memory, enum npt
     return true;
 }
 
-/* Finds the heads of both lists; 0: not found. */
-static void find_heads(const struct nptl *nptl, struct memory *memory, remote_addr heads[2])
-{
-    static const enum nptl_symbol named[][2] = {{NPTL_STATIC_USED, NPTL_STATIC_USER},
-                                                {NPTL_USED, NPTL_USER}};
-    size_t used, user;
-
-    if (nptl->at[NPTL_RTLD_GLOBAL] && read_member(nptl, memory, NPTL_USED_MEMBER, 1 << 20, &used) &&
-        read_member(nptl, memory, NPTL_USER_MEMBER, 1 << 20, &user)) {
-        heads[0] = nptl->at[NPTL_RTLD_GLOBAL] + used;
-        heads[1] = nptl->at[NPTL_RTLD_GLOBAL] + user;
-        return;
-    }
-    for (size_t i = 0; i < ARRAY_LEN(named) && !heads[0]; i++)
-        for (size_t k = 0; k < 2; k++)
-            heads[k] = nptl->at[named[i][k]];
-}
-
 /* True if the whole list was read, and nothing was added or removed behind the last node. */
 static bool walk_list(struct thread_search *search, const struct nptl *nptl, remote_addr head)
 {
@@ -192,19 +174,31 @@ static bool walk_list(struct thread_search *search, const struct nptl *nptl, rem
 
 static void search_glibc(struct thread_search *search)
 {
+    static const enum nptl_symbol named[][2] = {{NPTL_STATIC_USED, NPTL_STATIC_USER},
+                                                {NPTL_USED, NPTL_USER}};
+    struct memory *memory = search->memory;
     struct nptl nptl = {0};
-    remote_addr heads[2] = {0};
+    remote_addr heads[2] = {0}; /* of both lists; 0: not found */
+    size_t used, user;
 
     find_exported(&nptl, search);
     if (!nptl.at[NPTL_TID])
         nptl.library = static_program(search);
     if (nptl.library && (!nptl.at[NPTL_TID] || !nptl.at[NPTL_USED_MEMBER]))
         find_private(&nptl, search, nptl.library);
-    if (!read_member(&nptl, search->memory, NPTL_TID, THREAD_ID_MAX, &nptl.id) || !nptl.id ||
-        !read_member(&nptl, search->memory, NPTL_LIST, 1 << 16, &nptl.links))
+    if (!read_member(&nptl, memory, NPTL_TID, THREAD_ID_MAX, &nptl.id) || !nptl.id ||
+        !read_member(&nptl, memory, NPTL_LIST, 1 << 16, &nptl.links))
         return;
     search->id_offset = nptl.id;
-    find_heads(&nptl, search->memory, heads);
+    if (nptl.at[NPTL_RTLD_GLOBAL] && read_member(&nptl, memory, NPTL_USED_MEMBER, 1 << 20, &used) &&
+        read_member(&nptl, memory, NPTL_USER_MEMBER, 1 << 20, &user)) {
+        heads[0] = nptl.at[NPTL_RTLD_GLOBAL] + used;
+        heads[1] = nptl.at[NPTL_RTLD_GLOBAL] + user;
+    } else {
+        for (size_t i = 0; i < ARRAY_LEN(named) && !heads[0]; i++)
+            for (size_t k = 0; k < 2; k++)
+                heads[k] = nptl.at[named[i][k]];
+    }
     for (size_t k = 0; k < 2; k++)
         for (unsigned i = 0; heads[k] && i < LIST_READS_MAX; i++)
             if (walk_list(search, &nptl, heads[k]))
@@ -316,4 +310,132 @@ remote_addr thread_pointer_of(const struct thread_pointers *pointers, pid_t tid)
     size_t at = SEARCH_FIRST(i, pointers->count, list[i].tid >= tid);
 
     return at < pointers->count && list[at].tid == tid ? list[at].pointer : 0;
+}
+
+enum {
+    DYNAMIC_MAX = 256,
+    RELOCATIONS_MAX = 1 << 20,
+    PART = 512, /* relocations that are read at once */
+    NUMBER_MAX = 1 << 16,
+    DTV_AT = 8,      /* of the pointer to the dtv, from the thread pointer */
+    SELF_AGAIN = 16, /* where glibc's thread points to itself a second time; in musl, prev */
+    DTV_GLIBC = 16,  /* bytes of an entry of the dtv: the address, to_free */
+    DTV_MUSL = 8,
+    BLOCK_MAX = 1 << 24,
+};
+
+/* ---- a library ---- */
+
+/* Finds the relocations that DT_RELA names; their size is in bytes. */
+static bool find_rela(const struct image *image, remote_addr *at, uint64_t *size)
+{
+    *at = *size = 0;
+    for (size_t i = 0; i < image->phdr_count; i++) {
+        const Elf64_Phdr *ph = &image->phdrs[i];
+        for (size_t k = 0; ph->p_type == PT_DYNAMIC && k < DYNAMIC_MAX; k++) {
+            Elf64_Dyn dyn;
+            if (!memory_read(image->memory, ph->p_vaddr + image->bias + k * sizeof dyn, &dyn,
+                             sizeof dyn) ||
+                dyn.d_tag == DT_NULL)
+                break;
+            if (dyn.d_tag == DT_RELA)
+                *at = dyn.d_un.d_ptr >= image->base ? dyn.d_un.d_ptr : dyn.d_un.d_ptr + image->bias;
+            if (dyn.d_tag == DT_RELASZ)
+                *size = dyn.d_un.d_val;
+        }
+    }
+    return *at && *size;
+}
+
+/* A relocation without a symbol is one of the module's own storage. */
+static bool take_relocation(struct tls_block *block, const struct image *image,
+                            const Elf64_Rela *rela, const struct tls_relocations *types)
+{
+    uint32_t type = (uint32_t)ELF64_R_TYPE(rela->r_info);
+    uint64_t word;
+
+    if (ELF64_R_SYM(rela->r_info) || (type != types->offset && type != types->module) ||
+        !memory_read(image->memory, rela->r_offset + image->bias, &word, sizeof word))
+        return false;
+    if (type == types->offset) {
+        block->distance = (int64_t)(word - (uint64_t)rela->r_addend);
+        block->model = TLS_AT_DISTANCE;
+        return block->distance < 0 && block->distance > -BLOCK_MAX;
+    }
+    block->number = word;
+    block->model = TLS_BY_NUMBER;
+    return word > 0 && word < NUMBER_MAX;
+}
+
+static bool read_relocations(struct tls_block *block, const struct image *image,
+                             const struct tls_relocations *types)
+{
+    remote_addr at;
+    uint64_t size;
+    Elf64_Rela part[PART];
+
+    if (!find_rela(image, &at, &size))
+        return false;
+    uint64_t count = size / sizeof *part;
+    count = count < RELOCATIONS_MAX ? count : RELOCATIONS_MAX;
+    for (uint64_t done = 0; done < count;) {
+        size_t n = count - done < PART ? (size_t)(count - done) : PART;
+        if (!memory_read(image->memory, at + done * sizeof *part, part, n * sizeof *part))
+            return false;
+        for (size_t i = 0; i < n; i++)
+            if (take_relocation(block, image, &part[i], types))
+                return true;
+        done += n;
+    }
+    return false;
+}
+
+/* ---- the block ---- */
+
+bool tls_find(struct tls_block *block, const struct module *module, struct memory *memory,
+              const struct tls_relocations *types)
+{
+    const Elf64_Phdr *segment = NULL;
+    struct image image;
+
+    memset(block, 0, sizeof *block);
+    if (!image_open(&image, memory, module->start))
+        return false;
+    for (size_t i = 0; i < image.phdr_count && !segment; i++)
+        if (image.phdrs[i].p_type == PT_TLS && image.phdrs[i].p_memsz <= BLOCK_MAX)
+            segment = &image.phdrs[i];
+    if (!segment)
+        return false;
+    block->size = segment->p_memsz;
+    if (image_has_interpreter(&image) || image.header.e_type == ET_EXEC || image.pie) {
+        /* The program's ends below the thread pointer, at the first place with its alignment. */
+        uint64_t align = segment->p_align ? segment->p_align : 1, size = segment->p_memsz;
+        size += (0 - size - segment->p_vaddr) & (align - 1);
+        block->model = TLS_AT_DISTANCE;
+        block->distance = -(int64_t)size;
+        return true;
+    }
+    if (read_relocations(block, &image, types))
+        return true;
+    block->model = TLS_UNKNOWN;
+    return false;
+}
+
+remote_addr tls_of_thread(const struct tls_block *block, remote_addr pointer, struct memory *memory)
+{
+    remote_addr words[3], address;
+    unsigned char byte;
+
+    if (!pointer || block->model == TLS_UNKNOWN)
+        return 0;
+    if (block->model == TLS_AT_DISTANCE)
+        return pointer + (remote_addr)block->distance;
+    if (!memory_read(memory, pointer, words, sizeof words))
+        return 0;
+    size_t entry = words[SELF_AGAIN / 8] == pointer ? DTV_GLIBC : DTV_MUSL;
+    /* The entry of an unused block is not an address: glibc sets it to -1. */
+    if (!memory_read(memory, words[DTV_AT / 8] + block->number * entry, &address, sizeof address) ||
+        !address || address % 8 || !memory_read(memory, address, &byte, 1))
+        return 0;
+    return address;
 }

@@ -56,31 +56,21 @@ bool view_segment_at(const struct view *view, remote_addr addr, struct segment *
     return false;
 }
 
-/*
- * Finds where the file contains [addr, addr + len). False: nowhere, or the
- * mapped bytes may differ from it.
- */
-static bool file_offset(const struct view *view, remote_addr addr, size_t len, uint64_t *offset)
-{
-    for (size_t i = 0; i < view->image.phdr_count && view->fd >= 0; i++) {
-        const Elf64_Phdr *ph = &view->image.phdrs[i];
-        struct segment segment;
-        if (!view_segment(view, i, &segment) || addr < segment.start || addr >= segment.end)
-            continue;
-        if (segment.flags & PF_W || len > segment.end - addr)
-            return false;
-        *offset = ph->p_offset + (addr - segment.start);
-        return true;
-    }
-    return false;
-}
-
 bool view_read(const struct view *view, remote_addr addr, void *buf, size_t len)
 {
     struct view_window *window = view->window;
-    uint64_t offset;
+    bool in_file = false; /* and the mapped bytes cannot differ from it */
+    uint64_t offset = 0;
 
-    if (!file_offset(view, addr, len, &offset))
+    for (size_t i = 0; i < view->image.phdr_count && view->fd >= 0; i++) {
+        struct segment segment;
+        if (!view_segment(view, i, &segment) || addr < segment.start || addr >= segment.end)
+            continue;
+        in_file = !(segment.flags & PF_W) && len <= segment.end - addr;
+        offset = view->image.phdrs[i].p_offset + (addr - segment.start);
+        break;
+    }
+    if (!in_file)
         return memory_read(view->image.memory, addr, buf, len);
     if (len > WINDOW / 2 || offset > INT64_MAX)
         return file_read(view->fd, offset, buf, len);

@@ -172,13 +172,6 @@ static void drop_rights(void)
     (void)syscall(SYS_capset, &header, capabilities);
 }
 
-/* It may contain passwords, and the child has a copy of all memory of the tool. */
-static void wipe_environment(void)
-{
-    for (char **variable = environ; variable && *variable; variable++)
-        explicit_bzero(*variable, strlen(*variable));
-}
-
 static void limit(int what, uint64_t value)
 {
     struct rlimit now;
@@ -294,7 +287,9 @@ static _Noreturn void run_child(int channel, const struct confined_work *work, p
     reset_signals();
     if (work->prepare)
         work->prepare(work->ctx);
-    wipe_environment();
+    /* The environment may contain passwords, and the child has a copy of all memory of the tool. */
+    for (char **variable = environ; variable && *variable; variable++)
+        explicit_bzero(*variable, strlen(*variable));
     if (!keep_files(channel, work->out) || prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0))
         _exit(EXIT_REFUSED);
     limit_resources(work);

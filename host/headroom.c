@@ -152,34 +152,30 @@ static bool read_group(const struct procfs *proc, const struct hierarchy *kind,
     return true;
 }
 
-/* Reads the cgroup and its ancestors except the root, which has no limit. */
-static bool read_ancestors(const struct procfs *proc, const struct hierarchy *kind,
+/* Reads the cgroup and its ancestors in all places that show them. */
+static bool read_hierarchy(const struct procfs *proc, const struct hierarchy *kind, pid_t pid,
                            struct cursor cgroups, struct survey *survey)
 {
     char path[PATH_MAX];
     struct cgroup_dir dir;
     bool seen = false;
 
-    if (!cgroup_path(cgroups, kind->tree, path, sizeof path) ||
-        !cgroup_dir_usual(PROC_SELF, kind->mount, path, &dir))
-        return false;
-    for (; !cgroup_dir_is_top(&dir); cgroup_dir_parent(&dir))
-        seen |= read_group(proc, kind, &dir, survey);
-    return seen;
-}
+    /* At the usual place, except the root, which has no limit. */
+    if (cgroup_path(cgroups, kind->tree, path, sizeof path) &&
+        cgroup_dir_usual(PROC_SELF, kind->mount, path, &dir))
+        for (; !cgroup_dir_is_top(&dir); cgroup_dir_parent(&dir))
+            seen |= read_group(proc, kind, &dir, survey);
 
-/*
- * Reads the cgroup and its ancestors where a mount shows them, up to the mount's top.
- * In a cgroup namespace the top is the root of the namespace, which may have a limit.
- */
-static bool read_mounted(const struct procfs *proc, const struct hierarchy *kind, pid_t pid,
-                         struct survey *survey)
-{
-    struct cgroup_dir dir;
-    bool seen = false;
+    /* The root cgroup as a process in a container sees it: that is the container's own. */
+    if (!seen && cgroup_dir_usual(pid, kind->mount, "/", &dir))
+        seen = read_group(proc, kind, &dir, survey);
 
+    /*
+     * Where a mount shows them, up to the mount's top. In a cgroup namespace the top is the root
+     * of the namespace, which may have a limit.
+     */
     if (!cgroup_dir_find(proc, pid, kind->tree, &dir))
-        return false;
+        return seen;
     do
         seen |= read_group(proc, kind, &dir, survey);
     while (cgroup_dir_parent(&dir));
@@ -206,21 +202,13 @@ bool headroom_read_on(const struct procfs *proc, pid_t pid, unsigned cpus, struc
     AUTO_FREE char *cgroups = NULL;
     struct cursor text;
     struct proc_stat stat;
-    struct cgroup_dir dir;
     bool seen = false;
 
     *out = (struct headroom){.bytes = UINT64_MAX};
     if (!cgroup_read(proc, pid, &cgroups, &text))
         return false;
-    for (size_t i = 0; i < ARRAY_LEN(hierarchies); i++) {
-        const struct hierarchy *kind = &hierarchies[i];
-        bool read = read_ancestors(proc, kind, text, &survey);
-        /* The root cgroup as a process in a container sees it: that is the container's own. */
-        if (!read && cgroup_dir_usual(pid, kind->mount, "/", &dir))
-            read = read_group(proc, kind, &dir, &survey);
-        seen |= read;
-        seen |= read_mounted(proc, kind, pid, &survey);
-    }
+    for (size_t i = 0; i < ARRAY_LEN(hierarchies); i++)
+        seen |= read_hierarchy(proc, &hierarchies[i], pid, text, &survey);
     if (out->bytes < UINT64_MAX - survey.swap)
         out->bytes += survey.swap;
     out->bytes = lesser(out->bytes, survey.both);

@@ -20,14 +20,6 @@ static bool same_namespace(int a, int b)
     return !fstat(a, &x) && !fstat(b, &y) && x.st_dev == y.st_dev && x.st_ino == y.st_ino;
 }
 
-/* cap_capable (security/commoncap.c): the creator of a namespace has all capabilities in it. */
-static bool is_owned(int ns)
-{
-    uid_t owner;
-
-    return ioctl(ns, NS_GET_OWNER_UID, &owner) == 0 && owner == geteuid();
-}
-
 /*
  * Walks up from the process's namespace. The kernel shows only descendants of the
  * tool's own (EPERM).
@@ -35,12 +27,17 @@ static bool is_owned(int ns)
 static enum userns search_ancestors(int own, int its)
 {
     AUTO_CLOSE int ns = dup(its);
+    uid_t owner;
 
     for (int depth = 0; depth < DEPTH_MAX && ns >= 0; depth++) {
         AUTO_CLOSE int below = ns;
         ns = ioctl(below, NS_GET_PARENT);
-        if (ns >= 0 && same_namespace(own, ns))
-            return is_owned(below) ? USERNS_OWNED : USERNS_BELOW;
+        if (ns < 0 || !same_namespace(own, ns))
+            continue;
+        /* The creator of a namespace has all capabilities in it (cap_capable). */
+        if (ioctl(below, NS_GET_OWNER_UID, &owner) == 0 && owner == geteuid())
+            return USERNS_OWNED;
+        return USERNS_BELOW;
     }
     return USERNS_OUTSIDE;
 }
@@ -107,27 +104,25 @@ static bool may_be_below(struct cursor own, struct cursor its)
     return true;
 }
 
-static bool is_initial(struct cursor map)
-{
-    struct extent extent;
-
-    return take_extent(&map, &extent) && extent.inside == 0 && extent.outside == 0 &&
-           extent.count == UINT32_MAX;
-}
-
 static enum userns compare_maps(const struct procfs *proc, pid_t pid)
 {
     AUTO_FREE char *own = NULL, *its = NULL;
     ssize_t n = procfs_slurp(proc, &own, 1 << 16, "self/uid_map");
     ssize_t m = procfs_slurp(proc, &its, 1 << 16, "%d/uid_map", (int)pid);
+    struct cursor mine;
+    struct extent first;
 
     if (n < 0 || m <= 0)
         return USERNS_UNKNOWN;
     if (n == m && memcmp(own, its, (size_t)n) == 0)
         return USERNS_SAME;
-    if (!may_be_below(cursor_of(own, (size_t)n), cursor_of(its, (size_t)m)))
+    mine = cursor_of(own, (size_t)n);
+    if (!may_be_below(mine, cursor_of(its, (size_t)m)))
         return USERNS_OUTSIDE;
-    return is_initial(cursor_of(own, (size_t)n)) ? USERNS_BELOW : USERNS_OTHER;
+    if (take_extent(&mine, &first) && first.inside == 0 && first.outside == 0 &&
+        first.count == UINT32_MAX) /* the tool's own is the initial one */
+        return USERNS_BELOW;
+    return USERNS_OTHER;
 }
 
 enum userns userns_of(const struct procfs *proc, pid_t pid)

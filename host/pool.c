@@ -127,14 +127,6 @@ static _Noreturn void work(struct pool *pool, size_t slot, int socket, pid_t too
 
 /* ---- starting and ending workers ---- */
 
-static struct pool_worker *free_slot(struct pool *pool)
-{
-    for (size_t i = 0; i < WORKERS_MAX; i++)
-        if (!pool->workers[i].pid)
-            return &pool->workers[i];
-    return NULL;
-}
-
 static bool start_pool_worker(struct pool *pool, struct pool_worker *worker)
 {
     size_t slot = (size_t)(worker - pool->workers);
@@ -166,13 +158,6 @@ static struct pool_answer *worker_answer(struct pool *pool, const struct pool_wo
     return &pool->answers[item - 1];
 }
 
-static void kill_worker(struct pool_worker *worker)
-{
-    util_close(&worker->socket);
-    kill(worker->pid, SIGKILL);
-    worker->dying = true;
-}
-
 static void give_up_item(struct pool *pool, struct pool_worker *worker, enum pool_end end)
 {
     struct pool_answer *answer = worker_answer(pool, worker);
@@ -182,7 +167,9 @@ static void give_up_item(struct pool *pool, struct pool_worker *worker, enum poo
 
     if (n > 0 && !parse_syscall(text, (size_t)n, &call))
         call.nr = -1;
-    kill_worker(worker);
+    util_close(&worker->socket);
+    kill(worker->pid, SIGKILL);
+    worker->dying = true;
     if (!answer)
         return;
     *answer = (struct pool_answer){.end = end, .call = call.nr};
@@ -235,19 +222,6 @@ static void look_at_sleep(struct pool *pool, struct pool_worker *worker)
         give_up_item(pool, worker, POOL_SLOW);
 }
 
-static void look_at_worker(struct pool *pool, struct pool_worker *worker)
-{
-    size_t item = atomic_load(&pool->board->slots[worker - pool->workers].item);
-
-    if (item != worker->item || !item)
-        worker->same = worker->asleep = 0;
-    else
-        worker->same++;
-    worker->item = item;
-    if (worker->same >= LOOKS_STALLED)
-        look_at_sleep(pool, worker);
-}
-
 static bool has_more(const struct pool *pool)
 {
     return atomic_load(&pool->board->next) < pool->job->count;
@@ -257,7 +231,6 @@ static bool has_more(const struct pool *pool)
 static void start_pool_workers(struct pool *pool)
 {
     size_t stalled = 0, computing = 0, advancing = 0;
-    struct pool_worker *worker;
 
     for (size_t i = 0; i < WORKERS_MAX; i++) {
         bool is_stalled = pool->workers[i].dying || pool->workers[i].same >= LOOKS_STALLED;
@@ -266,9 +239,13 @@ static void start_pool_workers(struct pool *pool)
         advancing += pool->workers[i].pid && !is_stalled;
     }
     for (; has_more(pool) && computing < COMPUTING_MAX && advancing < (stalled ? stalled : 1);
-         advancing++)
-        if (!(worker = free_slot(pool)) || !start_pool_worker(pool, worker))
+         advancing++) {
+        size_t slot = 0;
+        while (slot < WORKERS_MAX && pool->workers[slot].pid)
+            slot++;
+        if (slot == WORKERS_MAX || !start_pool_worker(pool, &pool->workers[slot]))
             break;
+    }
     pool->no_fork = !stalled && !advancing && has_more(pool);
 }
 
@@ -354,9 +331,18 @@ static void run_in_workers(struct pool *pool)
             return;
         if (working && clock_now() < look)
             continue;
-        for (size_t i = 0; i < WORKERS_MAX; i++)
-            if (pool->workers[i].pid && !pool->workers[i].dying)
-                look_at_worker(pool, &pool->workers[i]);
+        for (size_t i = 0; i < WORKERS_MAX; i++) {
+            struct pool_worker *worker = &pool->workers[i];
+            size_t item = atomic_load(&pool->board->slots[i].item);
+            if (!worker->pid || worker->dying)
+                continue;
+            worker->same = item && item == worker->item ? worker->same + 1 : 0;
+            if (!worker->same)
+                worker->asleep = 0;
+            worker->item = item;
+            if (worker->same >= LOOKS_STALLED)
+                look_at_sleep(pool, worker);
+        }
         start_pool_workers(pool);
         look = clock_now() + LOOK_MS * 1000000u;
     }
@@ -381,30 +367,10 @@ static void end_workers(struct pool *pool)
     }
 }
 
-static void run_alone(struct pool *pool)
-{
-    size_t item;
-
-    while (!is_time_up(pool) && (item = atomic_fetch_add(&pool->board->next, 1)) < pool->job->count)
-        perform_item(pool, item, NULL);
-}
-
-static void take_answers(struct pool *pool)
-{
-    size_t next = atomic_load(&pool->board->next);
-
-    for (size_t i = 0; i < pool->job->count; i++) {
-        struct pool_answer *answer = &pool->answers[i];
-        answer->begun = i < next;
-        answer->value = atomic_load(&pool->board->items[i].value);
-        if (answer->end == POOL_LATE && atomic_load(&pool->board->items[i].done))
-            answer->end = POOL_DONE;
-    }
-}
-
 int pool_run(const struct pool_job *job, struct pool_answer *answers)
 {
     struct pool *pool = calloc(1, sizeof *pool);
+    size_t item;
 
     if (!pool)
         return ENOMEM;
@@ -421,10 +387,18 @@ int pool_run(const struct pool_job *job, struct pool_answer *answers)
         return ENOMEM;
     }
     run_in_workers(pool);
-    if (pool->no_fork)
-        run_alone(pool);
+    while (pool->no_fork && !is_time_up(pool) &&
+           (item = atomic_fetch_add(&pool->board->next, 1)) < job->count)
+        perform_item(pool, item, NULL);
     end_workers(pool);
-    take_answers(pool);
+
+    size_t next = atomic_load(&pool->board->next);
+    for (size_t i = 0; i < job->count; i++) {
+        answers[i].begun = i < next;
+        answers[i].value = atomic_load(&pool->board->items[i].value);
+        if (answers[i].end == POOL_LATE && atomic_load(&pool->board->items[i].done))
+            answers[i].end = POOL_DONE;
+    }
     munmap(pool->board, pool->board_size);
     free(pool);
     return 0;

@@ -1,4 +1,4 @@
-/* The processes of the host, as /proc lists them. */
+/* Sets of processes: those of the host, as /proc lists them, and the members of a cgroup. */
 #pragma once
 
 #include "base/fault.h"
@@ -34,3 +34,17 @@ bool processes_add_ancestors(struct processes *processes, const struct procfs *p
  */
 bool processes_add_descendants(struct processes *family, const struct processes *all,
                                const struct procfs *proc);
+
+#define CGROUP_ROOT "/sys/fs/cgroup"
+
+/*
+ * Lists the processes of the cgroup `path` and of all cgroups below it, in
+ * ascending order; processes_free releases the list. The path is a cgroup's
+ * directory, or is relative to `root` (CGROUP_ROOT), or with cgroup v1 to the mount
+ * of one hierarchy below root: then it names one cgroup in every hierarchy that has
+ * it. No link and no ".." leads out of root.
+ *
+ * FAULT_NO_GROUP: there is no such cgroup.
+ */
+fault_code cgroup_members(struct processes *members, const char *root, const char *path,
+                          struct fault *fault);

@@ -36,13 +36,12 @@ static int open_in_proc(const struct procfs *proc, int flags, const char *name)
     return fd < 0 ? -errno : fd;
 }
 
-/* Reads size bytes, or up to the end of the file. */
-static ssize_t read_fully(int fd, char *buf, size_t size)
+ssize_t procfs_read_fd(int fd, char *buf, size_t size)
 {
     size_t used = 0;
 
-    while (used < size) {
-        ssize_t n = read(fd, buf + used, size - used);
+    while (used < size - 1) {
+        ssize_t n = read(fd, buf + used, size - 1 - used);
         if (n < 0 && errno == EINTR)
             continue;
         if (n < 0)
@@ -51,16 +50,8 @@ static ssize_t read_fully(int fd, char *buf, size_t size)
             break;
         used += (size_t)n;
     }
+    buf[used] = '\0';
     return (ssize_t)used;
-}
-
-ssize_t procfs_read_fd(int fd, char *buf, size_t size)
-{
-    ssize_t n = read_fully(fd, buf, size - 1);
-
-    if (n >= 0)
-        buf[n] = '\0';
-    return n;
 }
 
 ssize_t procfs_read(const struct procfs *proc, char *buf, size_t size, const char *fmt, ...)
@@ -86,14 +77,14 @@ ssize_t procfs_slurp(const struct procfs *proc, char **out, size_t limit, const 
     if (fd < 0)
         return fd;
     for (;;) {
-        if (size - used < 2) { /* one byte is left for a NUL */
+        if (size - used < 2) { /* one byte is for a NUL */
             size = size ? size * 2 : 32768;
             char *larger = realloc(buf, size);
             if (!larger)
                 return -ENOMEM;
             buf = larger;
         }
-        ssize_t n = read_fully(fd, buf + used, size - used - 1);
+        ssize_t n = procfs_read_fd(fd, buf + used, size - used);
         if (n < 0)
             return n;
         if (n == 0)
@@ -102,7 +93,6 @@ ssize_t procfs_slurp(const struct procfs *proc, char **out, size_t limit, const 
         if (used > limit)
             return -EFBIG;
     }
-    buf[used] = '\0';
     *out = steal_ptr(&buf);
     return (ssize_t)used;
 }

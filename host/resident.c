@@ -134,38 +134,31 @@ static void open_mapping_part(struct part_reader *reader, const struct map_entry
     reader->guard_end = entry->prot & (MAP_READ | MAP_WRITE | MAP_EXEC) ? 0 : entry->end;
 }
 
-/* "Rss:                1234 kB" (fs/proc/task_mmu.c, __show_smap) */
-static void read_part_line(struct part_reader *reader, struct cursor line)
-{
-    uint64_t bytes;
-
-    if ((bytes = status_bytes(line, "Rss:")))
-        reader->rss = bytes;
-    else if ((bytes = status_bytes(line, "Anonymous:")))
-        reader->unshared = bytes;
-    else if ((bytes = status_bytes(line, "AnonHugePages:")))
-        add_resident(&reader->out->huge, bytes);
-    else if ((bytes = status_bytes(line, "LazyFree:")))
-        add_resident(&reader->out->lazy_free, bytes);
-    else if ((bytes = status_bytes(line, "Swap:")))
-        add_resident(&reader->out->swap, bytes);
-}
-
 bool resident_parts_parse(const char *text, size_t len, const remote_addr *pointers, size_t count,
                           struct resident_parts *out)
 {
     struct cursor all = cursor_of(text, len), line;
     struct part_reader reader = {.out = out, .pointers = pointers, .count = count};
     struct map_entry entry;
+    uint64_t bytes;
 
     *out = (struct resident_parts){0};
     while (cursor_take_line(&all, &line)) {
         struct cursor same = line;
+        /* "Rss:                1234 kB" (fs/proc/task_mmu.c, __show_smap) */
         if (parse_map_line(&same, &entry) == 1) {
             close_mapping_part(&reader);
             open_mapping_part(&reader, &entry);
-        } else {
-            read_part_line(&reader, line);
+        } else if ((bytes = status_bytes(line, "Rss:"))) {
+            reader.rss = bytes;
+        } else if ((bytes = status_bytes(line, "Anonymous:"))) {
+            reader.unshared = bytes;
+        } else if ((bytes = status_bytes(line, "AnonHugePages:"))) {
+            add_resident(&out->huge, bytes);
+        } else if ((bytes = status_bytes(line, "LazyFree:"))) {
+            add_resident(&out->lazy_free, bytes);
+        } else if ((bytes = status_bytes(line, "Swap:"))) {
+            add_resident(&out->swap, bytes);
         }
     }
     close_mapping_part(&reader);

@@ -1,7 +1,7 @@
 #include "host/selector.h"
 #include "base/text.h"
-#include "host/cgroup_members.h"
 #include "host/faults.h"
+#include "host/processes.h"
 #include "host/task.h"
 
 #include <errno.h>
@@ -16,25 +16,18 @@ static bool path_is(const char *path, const char *name)
     return strcmp(strchr(name, '/') ? path : text_base_name(path), name) == 0;
 }
 
-/* fs/d_path.c appends this if the program was replaced on disk. */
-static void cut_deleted(char *path)
-{
-    static const char end[] = " (deleted)";
-    size_t n = strlen(path);
-
-    if (n >= sizeof end && strcmp(path + n - (sizeof end - 1), end) == 0)
-        path[n - (sizeof end - 1)] = '\0';
-}
-
 bool selector_name_is(const struct procfs *proc, pid_t pid, const char *name)
 {
+    static const char end[] = " (deleted)";
     char path[PATH_MAX];
     struct proc_stat stat;
 
     if (process_stat(proc, pid, &stat) == 0 && strcmp(stat.comm, name) == 0)
         return true;
     if (procfs_readlink(proc, path, sizeof path, "%d/exe", (int)pid) > 0) {
-        cut_deleted(path);
+        /* fs/d_path.c appends this if the program was replaced on disk. */
+        if (strlen(path) >= sizeof end && text_ends_with(path, end))
+            path[strlen(path) - (sizeof end - 1)] = '\0';
         if (path_is(path, name))
             return true;
     }
@@ -55,41 +48,27 @@ struct process_sets {
     struct processes all, own, group, family;
 };
 
-static bool find_family(const struct selector *selector, const struct procfs *proc,
-                        struct process_sets *sets)
-{
-    bool good = true;
-
-    for (size_t i = 0; good && i < selector->root_count; i++)
-        good = processes_add(&sets->family, selector->roots[i]);
-    processes_sort(&sets->family);
-    return good && processes_add_descendants(&sets->family, &sets->all, proc);
-}
-
-/* Uses /proc/self: if /proc is of another pid namespace, the tool has another pid there. */
-static bool find_own(const struct procfs *proc, struct process_sets *sets)
-{
-    char self[32];
-
-    if (procfs_readlink(proc, self, sizeof self, "self") <= 0)
-        return true;
-    return processes_add_ancestors(&sets->own, proc, (pid_t)atoi(self));
-}
-
 static fault_code find_sets(const struct selector *selector, const struct procfs *proc,
                             struct process_sets *sets, struct fault *fault)
 {
     const char *root = selector->cgroup_root ? selector->cgroup_root : CGROUP_ROOT;
     fault_code rc = processes_list(&sets->all, proc, fault);
+    bool good = true;
+    char self[32];
 
     if (rc == FAULT_NONE && selector->cgroup)
         rc = cgroup_members(&sets->group, root, selector->cgroup, fault);
     if (rc != FAULT_NONE)
         return rc;
-    if ((selector->root_count && !find_family(selector, proc, sets)) ||
-        (!selector->own_too && !find_own(proc, sets)))
-        return fault_set(fault, FAULT_INTERNAL, ENOMEM, "list processes", "/proc");
-    return FAULT_NONE;
+    for (size_t i = 0; good && i < selector->root_count; i++)
+        good = processes_add(&sets->family, selector->roots[i]);
+    processes_sort(&sets->family);
+    if (good && selector->root_count)
+        good = processes_add_descendants(&sets->family, &sets->all, proc);
+    /* Uses /proc/self: if /proc is of another pid namespace, the tool has another pid there. */
+    if (good && !selector->own_too && procfs_readlink(proc, self, sizeof self, "self") > 0)
+        good = processes_add_ancestors(&sets->own, proc, (pid_t)atoi(self));
+    return good ? FAULT_NONE : fault_set(fault, FAULT_INTERNAL, ENOMEM, "list processes", "/proc");
 }
 
 static bool is_root(const struct selector *selector, pid_t pid)
@@ -110,19 +89,14 @@ void selector_note_container(struct container containers[2], const struct contai
         *second = *container;
 }
 
-static bool is_user_process(const struct procfs *proc, pid_t pid)
-{
-    struct proc_stat stat;
-
-    return process_stat(proc, pid, &stat) == 0 && !(stat.flags & PF_KTHREAD) && stat.state != 'Z';
-}
-
 static bool add_if_match(const struct selector *selector, const struct procfs *proc,
                          const struct process_sets *sets, pid_t pid, struct matches *matches)
 {
     struct container container = {0};
+    struct proc_stat stat;
     bool counts = !selector->own_too || selector->container;
-    bool process = counts && is_user_process(proc, pid);
+    bool process = counts && process_stat(proc, pid, &stat) == 0 && !(stat.flags & PF_KTHREAD) &&
+                   stat.state != 'Z';
 
     if (selector->at)
         *selector->at = pid;

@@ -55,11 +55,6 @@ static int make_file(uint64_t *limit)
     return fd < 0 ? -errno : fd;
 }
 
-static bool is_zero(const unsigned char *bytes, size_t len)
-{
-    return len > 0 && bytes[0] == 0 && memcmp(bytes, bytes + 1, len - 1) == 0;
-}
-
 static int write_all(int out, const unsigned char *bytes, size_t len, uint64_t at)
 {
     for (size_t done = 0; done < len;) {
@@ -79,9 +74,10 @@ static int write_sparse(int out, const unsigned char *bytes, size_t len, uint64_
     int err = 0;
 
     for (size_t done = 0; done < len && !err; done += HOLE) {
+        const unsigned char *piece = bytes + done;
         size_t n = len - done < HOLE ? len - done : HOLE;
-        if (!is_zero(bytes + done, n))
-            err = write_all(out, bytes + done, n, at + done);
+        if (piece[0] || memcmp(piece, piece + 1, n - 1) != 0)
+            err = write_all(out, piece, n, at + done);
     }
     return err;
 }

@@ -14,7 +14,7 @@
  */
 #pragma once
 
-#include "attach/deadline.h"
+#include "base/interruptions.h"
 #include "attach/target.h"
 #include "host/priority.h"
 #include "inject/plan.h"

@@ -10,7 +10,7 @@
  */
 #pragma once
 
-#include "attach/deadline.h"
+#include "base/interruptions.h"
 #include "attach/target.h"
 
 enum occupancy {

@@ -7,7 +7,6 @@
 
 #include "elf/eh_frames.h"
 #include "elf/modules.h"
-#include "elf/ranges.h"
 #include "inject/arch.h"
 #include "inject/collectors.h"
 #include "inject/rseq.h"

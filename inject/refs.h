@@ -9,7 +9,7 @@
 #pragma once
 
 #include "base/util.h"
-#include "elf/tls.h"
+#include "elf/thread_pointers.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -90,5 +90,5 @@ bool refs_errno_offset(const unsigned char *code, size_t len, int32_t *offset);
 /* Returns the offset of a function that returns the address of that variable; SIZE_MAX: none. */
 size_t refs_find_errno_location(const unsigned char *code, size_t len, int32_t offset);
 
-/* The relocations of thread-local storage of this machine (elf/tls.h). */
+/* The relocations of thread-local storage of this machine (elf/thread_pointers.h). */
 extern const struct tls_relocations arch_tls_relocations;

@@ -1,5 +1,5 @@
 #include "inject/unwind.h"
-#include "elf/unwind_table.h"
+#include "elf/eh_frames.h"
 #include "inject/ways.h"
 
 #include <dlfcn.h>

@@ -8,7 +8,7 @@
  */
 #pragma once
 
-#include "attach/deadline.h"
+#include "base/interruptions.h"
 #include "inject/safepoint.h"
 
 struct unwinder;

@@ -4,7 +4,7 @@
  */
 #pragma once
 
-#include "attach/deadline.h"
+#include "base/interruptions.h"
 #include "host/pool.h"
 #include "host/selector.h"
 #include "jemalloc/census.h"

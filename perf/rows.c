@@ -1,6 +1,5 @@
 #include "perf/rows.h"
 #include "elf/eh_frames.h"
-#include "elf/unwind_table.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -12,7 +12,7 @@
  */
 #pragma once
 
-#include "attach/deadline.h"
+#include "base/interruptions.h"
 #include "attach/target.h"
 #include "perf/event_open.h"
 #include "perf/ring.h"

@@ -12,7 +12,7 @@
  */
 #pragma once
 
-#include "attach/deadline.h"
+#include "base/interruptions.h"
 #include "attach/target.h"
 
 enum peer_mark {

@@ -1,5 +1,4 @@
 #include "run/present.h"
-#include "attach/deadline.h"
 #include "base/interruptions.h"
 #include "profile/views/dot.h"
 #include "profile/views/flame.h"

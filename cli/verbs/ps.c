@@ -1,5 +1,5 @@
 /* jeattach ps */
-#include "attach/deadline.h"
+#include "base/interruptions.h"
 #include "attach/permit.h"
 #include "base/list.h"
 #include "cli/choose.h"

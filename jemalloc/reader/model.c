@@ -1,6 +1,5 @@
 #include "jemalloc/reader/model.h"
 #include "base/list.h"
-#include "base/list.h"
 
 #include <endian.h>
 #include <string.h>

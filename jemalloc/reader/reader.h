@@ -9,7 +9,7 @@
  */
 #pragma once
 
-#include "attach/deadline.h"
+#include "base/interruptions.h"
 #include "jemalloc/facts.h"
 #include "jemalloc/reader/layout.h"
 #include "jemalloc/sink.h"

@@ -1,7 +1,7 @@
 #include "jemalloc/reader/stacks.h"
+#include "base/interruptions.h"
 #include "base/list.h"
 #include "base/search.h"
-#include "base/list.h"
 #include "jemalloc/faults.h"
 #include "jemalloc/reader/nodes.h"
 

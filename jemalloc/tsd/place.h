@@ -7,7 +7,6 @@
 #pragma once
 
 #include "elf/thread_pointers.h"
-#include "elf/tls.h"
 #include "jemalloc/instance.h"
 
 #include <stddef.h>

@@ -1,5 +1,4 @@
 #include "profile/symbols/reader.h"
-#include "attach/deadline.h"
 #include "base/interruptions.h"
 #include "base/list.h"
 #include "host/passed_file.h"

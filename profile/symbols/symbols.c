@@ -1,5 +1,4 @@
 #include "profile/symbols/symbols.h"
-#include "attach/deadline.h"
 #include "base/interruptions.h"
 #include "base/list.h"
 #include "base/search.h"

@@ -5,7 +5,7 @@
  */
 #pragma once
 
-#include "attach/deadline.h"
+#include "base/interruptions.h"
 #include "attach/memory.h"
 #include "host/pagemap.h"
 

@@ -3,7 +3,7 @@
  * The program has four functions at a fixed address of this program's own memory, found by
  * the table of .eh_frame_hdr or, if the first bit of `mode` is set, by the plan.
  */
-#include "elf/unwind_table.h"
+#include "elf/eh_frames.h"
 #include "inject/arch.h"
 #include "inject/unwind.h"
 #include "own_pages.h"

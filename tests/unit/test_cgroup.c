@@ -1,7 +1,7 @@
 /* /proc/PID/cgroup with the cgroups of container engines. */
 #include "check.h"
 #include "host/cgroup.h"
-#include "host/container_name.h"
+#include "host/container.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,5 +1,5 @@
 /* A confined child that somebody has taken over, against the tool that asks it for names. */
-#include "attach/deadline.h"
+#include "base/interruptions.h"
 #include "check.h"
 #include "profile/symbols/reader.h"
 

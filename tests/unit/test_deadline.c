@@ -1,5 +1,5 @@
 /* Deadlines. */
-#include "attach/deadline.h"
+#include "base/interruptions.h"
 #include "check.h"
 
 #include <errno.h>

@@ -1,6 +1,6 @@
 /* The visible state of AppArmor and SELinux. */
 #include "check.h"
-#include "host/lsm.h"
+#include "host/rights.h"
 #include "proc_text.h"
 #include "tree.h"
 

@@ -1,6 +1,6 @@
 /* Sorted ranges of addresses. */
 #include "check.h"
-#include "elf/ranges.h"
+#include "elf/modules.h"
 
 #include <string.h>
 

@@ -1,6 +1,6 @@
 /* Where the tool runs, by files that the engines create. */
 #include "check.h"
-#include "host/runtime.h"
+#include "host/container.h"
 #include "tree.h"
 
 static const char docker_group[] =

@@ -1,6 +1,6 @@
 /* Selecting processes: names, trees, cgroups, containers, over a recorded /proc. */
 #include "check.h"
-#include "host/cgroup_members.h"
+#include "host/processes.h"
 #include "host/faults.h"
 #include "host/selector.h"
 #include "proc_text.h"

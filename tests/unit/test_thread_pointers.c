@@ -4,7 +4,7 @@
  */
 #include "check.h"
 #include "elf/thread_search.h"
-#include "elf/tls.h"
+#include "elf/thread_pointers.h"
 #include "inject/refs.h"
 #include "own.h"
 
