@@ -3,8 +3,8 @@
 #include "attach/target_paths.h"
 #include "base/util.h"
 #include "cli/faults.h"
-#include "host/rights.h"
 #include "host/container.h"
+#include "host/rights.h"
 #include "host/task.h"
 
 #include <errno.h>

@@ -1,6 +1,4 @@
-#include "inject/acquire.h"
 #include "inject/attempt.h"
-#include "inject/bounds.h"
 #include "inject/candidates.h"
 #include "inject/faults.h"
 #include "inject/occupied.h"
@@ -68,11 +66,6 @@ static void pause_randomly(struct search *search)
     pause_ns((uint64_t)(PAUSE_MIN_NS + rand_r(&search->seed) % span));
 }
 
-static bool is_in_debt(struct search *search)
-{
-    return stops_until_credit(search->injection->stops) > 0;
-}
-
 /*
  * Waits until the stops have cost the target so little of its time that another
  * one is allowed. A little longer at random, so that the stops do not keep step
@@ -92,15 +85,6 @@ static void await_credit(struct search *search)
     }
 }
 
-/*
- * True if the thread was running on a CPU, so that the stop did not first have
- * to wait until it got one.
- */
-static bool is_on_cpu(const struct injection *injection)
-{
-    return arch_syscall_nr(&injection->original) < 0 && injection->stop_ns < STAY_STOP_NS;
-}
-
 static void skip_thread(struct search *search, pid_t tid, const struct evidence *evidence)
 {
     struct injection_summary *report = &search->injection->summary;
@@ -110,51 +94,48 @@ static void skip_thread(struct search *search, pid_t tid, const struct evidence 
     report->rejected_tid = tid;
 }
 
-/*
- * True if the thread must not be stopped where it sleeps, or if a stop would only show what the
- * last one has shown.
- */
-static bool is_let_be(struct search *search, const struct thread *thread)
-{
-    struct injection *injection = search->injection;
-    const struct target *target = injection->env.target;
-    struct stop_record *record = stops_of(injection->stops, thread->tid);
-    struct evidence sleeping = {.proof = PROOF_SYSCALL};
-    struct proc_syscall now;
-
-    if (!candidates_bear_stop(thread, target, &now, &sleeping.what)) {
-        skip_thread(search, thread->tid, &sleeping);
-        return true;
-    }
-    if (stops_is_unchanged(record, thread, target, &now) || clock_now() < record->not_before) {
-        skip_thread(search, thread->tid, &record->last);
-        return true;
-    }
-    stops_look(record, thread, target, &now);
-    return false;
-}
-
 /* True if the next stop should be of another thread, or later, or none. */
 static bool is_to_be_left(struct search *search)
 {
     const struct injection *injection = search->injection;
+    /* On a CPU: the stop did not first have to wait until the thread got one. */
+    bool on_cpu = arch_syscall_nr(&injection->original) < 0 && injection->stop_ns < STAY_STOP_NS;
 
-    return !is_on_cpu(injection) || bounds_hold(injection->summary.rejected.proof) ||
-           is_in_debt(search) || deadline_interrupted(injection->env.deadline) ||
-           is_out_of_time(search);
+    return !on_cpu || bounds_hold(injection->summary.rejected.proof) ||
+           stops_until_credit(injection->stops) > 0 ||
+           deadline_interrupted(injection->env.deadline) || is_out_of_time(search);
 }
 
 /*
+ * Does not stop the thread if it must not be stopped where it sleeps, or if a stop would only
+ * show what the last one has shown.
+ *
  * A running thread stops within microseconds, a thread that waits for a CPU
  * within milliseconds. So a thread that has a CPU is stopped again and again,
  * with short pauses, until it loses the CPU. (Four threads on two CPUs: 1.1 ms
  * per stop instead of 3.2.)
  */
-static enum attempt stay_with(struct search *search, const struct ranked *ranked,
-                              struct fault *fault)
+static enum attempt try_ranked(struct search *search, struct ranked *ranked, struct fault *fault)
 {
     struct injection *injection = search->injection;
+    const struct injection_summary *report = &injection->summary;
+    const struct target *target = injection->env.target;
+    const struct thread *thread = &ranked->thread;
+    struct stop_record *record = stops_of(injection->stops, thread->tid);
+    struct evidence sleeping = {.proof = PROOF_SYSCALL};
     enum attempt result = ATTEMPT_UNSAFE;
+    struct proc_syscall now;
+
+    search->idle = false;
+    if (!candidates_bear_stop(thread, target, &now, &sleeping.what)) {
+        skip_thread(search, thread->tid, &sleeping);
+        return ATTEMPT_UNSAFE;
+    }
+    if (stops_is_unchanged(record, thread, target, &now) || clock_now() < record->not_before) {
+        skip_thread(search, thread->tid, &record->last);
+        return ATTEMPT_UNSAFE;
+    }
+    stops_look(record, thread, target, &now);
 
     search->stopped = true;
     for (unsigned stops = 0; result == ATTEMPT_UNSAFE && stops < STAY; stops++) {
@@ -164,37 +145,7 @@ static enum attempt stay_with(struct search *search, const struct ranked *ranked
             pause_randomly(search);
         result = attempt_thread(injection, ranked, fault);
     }
-    return result;
-}
-
-/* A thread with bounds that forbid a call is skipped without a stop. */
-static bool may_be_stopped(struct search *search, struct ranked *ranked)
-{
-    struct injection *injection = search->injection;
-    enum proof bounds = injection->looks
-                            ? PROOF_SAFE
-                            : candidates_bounds(&search->candidates, ranked, &injection->env);
-
-    injection->filters_max = injection->env.named ? UINT_MAX : search->candidates.fewest;
-    if (bounds == PROOF_SAFE)
-        return true;
-    if (bounds == PROOF_FILTERED)
-        injection->summary.withheld++;
-    search->bound_tid = ranked->thread.tid;
-    search->bounds = bounds;
-    return false;
-}
-
-static enum attempt try_ranked(struct search *search, struct ranked *ranked, struct fault *fault)
-{
-    const struct injection_summary *report = &search->injection->summary;
-    enum attempt result;
-
-    search->idle = false;
-    if (is_let_be(search, &ranked->thread))
-        return ATTEMPT_UNSAFE;
-    result = stay_with(search, ranked, fault);
-    if (result == ATTEMPT_UNSAFE && report->rejected_tid == ranked->thread.tid &&
+    if (result == ATTEMPT_UNSAFE && report->rejected_tid == thread->tid &&
         bounds_hold(report->rejected.proof))
         ranked->bounds = report->rejected.proof;
     return result;
@@ -202,19 +153,27 @@ static enum attempt try_ranked(struct search *search, struct ranked *ranked, str
 
 static enum attempt try_round(struct search *search, bool all, struct fault *fault)
 {
+    struct injection *injection = search->injection;
     struct candidates *candidates = &search->candidates;
-    const struct injection_env *env = &search->injection->env;
+    const struct injection_env *env = &injection->env;
     size_t count = all || !candidates->seasoned ? candidates->count : candidates->seasoned;
 
     search->idle = true;
     search->stopped = false;
-    search->injection->summary.withheld = 0;
+    injection->summary.withheld = 0;
     for (size_t i = 0; i < count || (search->idle && i < candidates->count); i++) {
-        enum attempt result;
-        if (!may_be_stopped(search, &candidates->list[i]))
+        struct ranked *ranked = &candidates->list[i];
+        enum proof bounds =
+            injection->looks ? PROOF_SAFE : candidates_bounds(candidates, ranked, env);
+        injection->filters_max = env->named ? UINT_MAX : candidates->fewest;
+        if (bounds != PROOF_SAFE) { /* they forbid a call: it is skipped without a stop */
+            injection->summary.withheld += bounds == PROOF_FILTERED;
+            search->bound_tid = ranked->thread.tid;
+            search->bounds = bounds;
             continue;
+        }
         await_credit(search);
-        result = try_ranked(search, &candidates->list[i], fault);
+        enum attempt result = try_ranked(search, ranked, fault);
         if (result != ATTEMPT_UNSAFE)
             return result;
         if (deadline_interrupted(env->deadline)) {
@@ -227,18 +186,6 @@ static enum attempt try_round(struct search *search, bool all, struct fault *fau
     return ATTEMPT_UNSAFE;
 }
 
-static fault_code refuse_occupied(const struct occupied *occupied, struct fault *fault)
-{
-    const char *name = occupied->nr >= 0 ? syscall_name(occupied->nr) : NULL;
-
-    if (occupied->occupancy == OCCUPANCY_WAITED)
-        return fault_set(fault, FAULT_OCCUPIED, ETIMEDOUT, "choose a thread",
-                         "thread %d waits for it in %s", (int)occupied->tid,
-                         name ? name : "a page fault");
-    return fault_set(fault, FAULT_OCCUPIED, ETIMEDOUT, "choose a thread",
-                     "thread %d does not leave the kernel", (int)occupied->tid);
-}
-
 /*
  * Waits, with no thread stopped, while another one seems to keep the address space locked: a
  * mapping would wait for the lock, and perhaps even a page fault.
@@ -249,6 +196,7 @@ static fault_code heed_occupant(struct search *search, struct fault *fault)
     const struct injection_env *env = &injection->env;
     struct stops *stops = injection->stops;
     struct occupied occupied;
+    const char *name;
 
     if (injection->looks ||
         (stops->unoccupied_at && clock_now() - stops->unoccupied_at < UNOCCUPIED_NS))
@@ -259,10 +207,17 @@ static fault_code heed_occupant(struct search *search, struct fault *fault)
             return fault_set(fault, FAULT_INTERRUPTED, EINTR, "choose a thread", "%d",
                              env->target->pid);
     } while (occupied.occupancy != OCCUPANCY_NONE && !is_out_of_time(search));
-    if (occupied.occupancy != OCCUPANCY_NONE)
-        return refuse_occupied(&occupied, fault);
-    stops->unoccupied_at = clock_now();
-    return FAULT_NONE;
+    if (occupied.occupancy == OCCUPANCY_NONE) {
+        stops->unoccupied_at = clock_now();
+        return FAULT_NONE;
+    }
+    if (occupied.occupancy == OCCUPANCY_SHARED)
+        return fault_set(fault, FAULT_OCCUPIED, ETIMEDOUT, "choose a thread",
+                         "thread %d does not leave the kernel", (int)occupied.tid);
+    name = occupied.nr >= 0 ? syscall_name(occupied.nr) : NULL;
+    return fault_set(fault, FAULT_OCCUPIED, ETIMEDOUT, "choose a thread",
+                     "thread %d waits for it in %s", (int)occupied.tid,
+                     name ? name : "a page fault");
 }
 
 /*
@@ -303,18 +258,6 @@ static fault_code reload_threads(struct search *search, struct fault *fault)
     return await_candidates(search, fault);
 }
 
-/*
- * True if all threads are skipped and no other can be used later. If some have
- * a filter that others do not have, the others exist, or existed a moment ago.
- */
-static bool is_hopeless(const struct search *search)
-{
-    const struct injection *injection = search->injection;
-
-    return search->idle && !search->candidates.later &&
-           (!injection->summary.withheld || injection->env.only_thread);
-}
-
 static fault_code refuse_bounds(const struct search *search, fault_code code, struct fault *fault)
 {
     if (search->bounds == PROOF_MAY_DISPATCH)
@@ -340,22 +283,20 @@ static void pause_between_rounds(struct search *search)
                  << (search->quiet < QUIET_DOUBLINGS ? search->quiet : QUIET_DOUBLINGS));
 }
 
-static bool wants_reload(const struct search *search)
-{
-    unsigned looks = search->injection->summary.attempts + search->skipped;
-
-    return search->idle || search->quiet >= QUIET_DOUBLINGS ||
-           looks - search->loaded_at >= RELOAD_EVERY;
-}
-
 /* Nothing more is to be expected of this search; otherwise FAULT_NONE. */
 static fault_code judge_search(const struct search *search, struct fault *fault)
 {
     const struct injection *injection = search->injection;
     const struct injection_env *env = &injection->env;
     bool late = is_out_of_time(search), useless = env->brief && !search->stopped;
+    /*
+     * All threads are skipped and no other can be used later. If some have a filter that others
+     * do not have, the others exist, or existed a moment ago.
+     */
+    bool hopeless = search->idle && !search->candidates.later &&
+                    (!injection->summary.withheld || env->only_thread);
 
-    if (is_hopeless(search))
+    if (hopeless)
         return refuse_bounds(search, FAULT_UNSUPPORTED, fault);
     if (!late && !useless)
         return FAULT_NONE;
@@ -367,6 +308,7 @@ static fault_code judge_search(const struct search *search, struct fault *fault)
 static fault_code find_safe_point(struct search *search, struct fault *fault)
 {
     uint64_t patience = search->begun + PATIENCE_NS;
+    unsigned looks;
     fault_code rc;
 
     for (;;) {
@@ -381,7 +323,10 @@ static fault_code find_safe_point(struct search *search, struct fault *fault)
         if ((rc = judge_search(search, fault)) != FAULT_NONE)
             return rc;
         pause_between_rounds(search);
-        if (wants_reload(search) && (rc = reload_threads(search, fault)) != FAULT_NONE)
+        looks = search->injection->summary.attempts + search->skipped;
+        if ((search->idle || search->quiet >= QUIET_DOUBLINGS ||
+             looks - search->loaded_at >= RELOAD_EVERY) &&
+            (rc = reload_threads(search, fault)) != FAULT_NONE)
             return rc;
         if ((rc = heed_occupant(search, fault)) != FAULT_NONE)
             return rc;

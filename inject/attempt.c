@@ -1,6 +1,5 @@
 #include "inject/attempt.h"
 #include "attach/permit.h"
-#include "inject/bounds.h"
 #include "inject/faults.h"
 #include "inject/resume.h"
 #include "inject/stoppers.h"
@@ -19,9 +18,9 @@ enum {
 };
 
 /*
- * Waits for the stop of the interrupt; passes every other stop on. Ctrl-C does
- * not end this wait: the thread has been woken already, and only after the stop
- * can its system call be repeated.
+ * Waits for the stop of the interrupt; passes signals on. Any other stop, as one by job control,
+ * is a fault. Ctrl-C does not end this wait: the thread has been woken already, and only after
+ * the stop can its system call be repeated.
  */
 static fault_code wait_for_stop(struct session *session, const struct deadline *deadline,
                                 struct fault *fault)
@@ -35,8 +34,20 @@ static fault_code wait_for_stop(struct session *session, const struct deadline *
         rc = session_wait(session, &soon, fault);
         if (rc == FAULT_CALL_DEADLINE)
             return fault_set(fault, FAULT_NO_STOP, ETIMEDOUT, "stop", "thread %d", session->tid);
-        if (rc != FAULT_NONE || session->state != SESSION_SIGNAL)
+        if (rc != FAULT_NONE)
             return rc;
+        switch (session->state) {
+        case SESSION_EVENT:
+            return FAULT_NONE;
+        case SESSION_GROUP:
+            return fault_set(fault, FAULT_STOPPED, 0, "stop", "thread %d", session->tid);
+        case SESSION_EXECED:
+            return fault_set(fault, FAULT_EXECED, 0, "stop", "thread %d", session->tid);
+        case SESSION_SIGNAL:
+            break;
+        default:
+            return fault_set(fault, FAULT_GONE, ESRCH, "stop", "thread %d", session->tid);
+        }
         /*
          * Any stop uses up the interrupt (kernel/signal.c, ptrace_stop), so it is requested again.
          */
@@ -46,32 +57,6 @@ static fault_code wait_for_stop(struct session *session, const struct deadline *
         if (rc != FAULT_NONE)
             return rc;
     }
-}
-
-static fault_code judge_stop(struct session *session, struct fault *fault)
-{
-    switch (session->state) {
-    case SESSION_EVENT:
-        return FAULT_NONE;
-    case SESSION_GROUP:
-        return fault_set(fault, FAULT_STOPPED, 0, "stop", "thread %d", session->tid);
-    case SESSION_EXECED:
-        return fault_set(fault, FAULT_EXECED, 0, "stop", "thread %d", session->tid);
-    default:
-        return fault_set(fault, FAULT_GONE, ESRCH, "stop", "thread %d", session->tid);
-    }
-}
-
-/*
- * A running thread whose scan is not clean is most often really in the
- * allocator: unwinding it each time would only cost stops. A sleeping thread is
- * worth the walk, and now and then a running one whose scan is never clean.
- */
-static bool is_worth_walking(const struct injection *injection)
-{
-    bool asleep = arch_syscall_nr(&injection->original) >= 0;
-
-    return asleep || injection->summary.attempts % UNWIND_EVERY == 0;
 }
 
 /*
@@ -86,28 +71,6 @@ static bool is_same_program(const struct injection_env *env)
 
     return memory_is_same(env->memory, at) && memory_read(env->memory, at, code, sizeof code) &&
            arch_find_sigreturn(code, sizeof code) == 0;
-}
-
-/*
- * Most stops of a busy thread are in code where it cannot be used, whatever the
- * program. Those stops are not prolonged by this check, except now and then,
- * since a new program may have code at the same place.
- */
-static bool wants_same_program(const struct injection *injection, enum proof proof)
-{
-    return proof != PROOF_PC || injection->summary.attempts % SAME_PROGRAM_EVERY == 0;
-}
-
-/*
- * True if the thread may have stopped the others for the C library, or be stopped for it: a call
- * might wait for a lock whose owner is stopped, while that waits for this thread.
- */
-static bool blocks_synccall(struct injection *injection)
-{
-    uint64_t mask;
-
-    return injection->open &&
-           (!session_get_sigmask(&injection->session, &mask) || mask & injection->open);
 }
 
 /*
@@ -132,10 +95,17 @@ static bool grow_stack(const struct injection *injection)
 static struct evidence prove_once(const struct injection *injection)
 {
     const struct injection_env *env = &injection->env;
+    bool asleep = arch_syscall_nr(&injection->original) >= 0;
+    /*
+     * A running thread whose scan is not clean is most often really in the allocator: unwinding
+     * it each time would only cost stops. A sleeping thread is worth the walk, and now and then
+     * a running one whose scan is never clean.
+     */
+    bool worth_walking = asleep || injection->summary.attempts % UNWIND_EVERY == 0;
 
-    return safepoint_prove(env->plan, env->modules, env->memory, injection->unwinder,
-                           is_worth_walking(injection), &injection->original,
-                           injection->session.tid == env->target->pid, arch_frames_size());
+    return safepoint_prove(env->plan, env->modules, env->memory, injection->unwinder, worth_walking,
+                           &injection->original, injection->session.tid == env->target->pid,
+                           arch_frames_size());
 }
 
 /*
@@ -157,8 +127,14 @@ static struct evidence prove_stop(const struct injection *injection)
 static enum proof judge_surroundings(struct injection *injection)
 {
     const struct injection_env *env = &injection->env;
+    uint64_t mask;
 
-    if (blocks_synccall(injection))
+    /*
+     * It may have stopped the others for the C library, or be stopped for it: a call might wait
+     * for a lock whose owner is stopped, while that waits for this thread.
+     */
+    if (injection->open &&
+        (!session_get_sigmask(&injection->session, &mask) || mask & injection->open))
         return PROOF_SYNCCALL;
     if (!rseq_look(&env->plan->rseq, &injection->session, env->memory, &injection->original,
                    &injection->rseq_abort))
@@ -168,7 +144,6 @@ static enum proof judge_surroundings(struct injection *injection)
 
 static enum attempt judge_thread(struct injection *injection, struct fault *fault)
 {
-    const struct injection_env *env = &injection->env;
     struct evidence evidence;
 
     errno = 0;
@@ -181,7 +156,13 @@ static enum attempt judge_thread(struct injection *injection, struct fault *faul
     resume_note_sleep(injection);
     injection->summary.syscall_nr = arch_syscall_nr(&injection->original);
     evidence = prove_stop(injection);
-    if (wants_same_program(injection, evidence.proof) && !is_same_program(env)) {
+    /*
+     * Most stops of a busy thread are in code where it cannot be used, whatever the program.
+     * Those stops are not prolonged by this check, except now and then, since a new program may
+     * have code at the same place.
+     */
+    if ((evidence.proof != PROOF_PC || injection->summary.attempts % SAME_PROGRAM_EVERY == 0) &&
+        !is_same_program(&injection->env)) {
         fault_set(fault, FAULT_EXECED, 0, "stop", "thread %d", injection->session.tid);
         return ATTEMPT_FAULT;
     }
@@ -203,16 +184,6 @@ static enum attempt judge_thread(struct injection *injection, struct fault *faul
     return ATTEMPT_FAULT;
 }
 
-/* A process that has been killed refuses an attach before /proc shows that it is ending. */
-static bool denial_may_pass(struct injection *injection)
-{
-    uint64_t now = clock_now();
-
-    if (!injection->denied_since)
-        injection->denied_since = now;
-    return now - injection->denied_since < DENIAL_NS;
-}
-
 /*
  * A thread may end at any moment (the kernel returns ESRCH, or EPERM while it
  * is ending); only the end of the process ends the search. EPERM may also have
@@ -227,11 +198,15 @@ static enum attempt lost_thread(struct injection *injection, const struct thread
 
     if (code != FAULT_DENIED && (code != FAULT_GONE || env->only_thread))
         return ATTEMPT_FAULT;
-    if (thread_refresh(&now, env->target))
-        return code == FAULT_DENIED && permit_explain(env->target, thread->tid, fault) == code &&
-                       denial_may_pass(injection)
-                   ? ATTEMPT_UNSAFE
-                   : ATTEMPT_FAULT;
+    if (thread_refresh(&now, env->target)) {
+        if (code != FAULT_DENIED || permit_explain(env->target, thread->tid, fault) != code)
+            return ATTEMPT_FAULT;
+        /* A process that has been killed refuses an attach before /proc shows that it is ending. */
+        uint64_t at = clock_now();
+        if (!injection->denied_since)
+            injection->denied_since = at;
+        return at - injection->denied_since < DENIAL_NS ? ATTEMPT_UNSAFE : ATTEMPT_FAULT;
+    }
     if (env->only_thread)
         return ATTEMPT_FAULT;
     return target_check(env->target, fault) == FAULT_NONE ? ATTEMPT_UNSAFE : ATTEMPT_FAULT;
@@ -255,20 +230,6 @@ fault_code attempt_none(const struct injection *injection, struct fault *fault)
                      report->rejected.what ? report->rejected.what : "", withheld);
 }
 
-/*
- * The time may run out while the tool waits for a thread. After stops of other
- * kinds this does not mean that the thread would not have stopped: the reason
- * that those stops gave is the cause.
- */
-static fault_code late_stop(const struct injection *injection, struct fault *fault)
-{
-    uint64_t waited = clock_now() - injection->session.stopped_at;
-
-    if (!injection->summary.rejected_tid || waited >= STOP_WAIT_NS)
-        return FAULT_NO_STOP;
-    return attempt_none(injection, fault);
-}
-
 /* CPU time of the tool's thread, ns. */
 static uint64_t own_cpu_ns(void)
 {
@@ -276,22 +237,6 @@ static uint64_t own_cpu_ns(void)
 
     clock_gettime(CLOCK_THREAD_CPUTIME_ID, &ts);
     return (uint64_t)ts.tv_sec * 1000000000 + (uint64_t)ts.tv_nsec;
-}
-
-/*
- * Charges the time for which the thread could not run because of the stop, without
- * what it had to wait for a CPU before.
- */
-static void charge_stop(struct injection *injection, uint64_t cpu_ns)
-{
-    struct stops *stops = injection->stops;
-    const struct session *session = &injection->session;
-    uint64_t waited = injection->stop_ns, ns = clock_now() - session->stopped_at,
-             work = own_cpu_ns() - cpu_ns + INTERRUPT_NS;
-
-    if (waited > INTERRUPT_NS)
-        ns = waited < ns ? ns - waited + INTERRUPT_NS : 0;
-    stops_charge(stops, stops_of(stops, session->tid), ns, work);
 }
 
 /* Does not stop a thread, for that reason. */
@@ -315,10 +260,14 @@ static fault_code stop_in_time(struct injection *injection, pid_t tid, struct fa
         rc = session_interrupt(session, fault);
     if (rc == FAULT_NONE)
         rc = wait_for_stop(session, env->deadline, fault);
-    if (rc == FAULT_NONE)
-        rc = judge_stop(session, fault);
-    else if (rc == FAULT_NO_STOP)
-        rc = late_stop(injection, fault);
+    /*
+     * The time may run out while the tool waits for a thread. After stops of other kinds this
+     * does not mean that the thread would not have stopped: the reason that those stops gave is
+     * the cause.
+     */
+    if (rc == FAULT_NO_STOP && injection->summary.rejected_tid &&
+        clock_now() - session->stopped_at < STOP_WAIT_NS)
+        rc = attempt_none(injection, fault);
     injection->stop_ns = rc == FAULT_NONE ? clock_now() - session->stopped_at : UINT64_MAX;
     return rc;
 }
@@ -329,7 +278,7 @@ static enum attempt try_thread(struct injection *injection, const struct thread 
     const struct injection_env *env = &injection->env;
     struct evidence asleep = {.proof = PROOF_SYSCALL};
     struct proc_syscall now;
-    uint64_t cpu_ns;
+    uint64_t cpu_ns, waited, ns;
     enum attempt result;
     fault_code rc;
 
@@ -351,7 +300,13 @@ static enum attempt try_thread(struct injection *injection, const struct thread 
     if (result != ATTEMPT_SAFE) {
         resume_untouched(injection);
         priority_restore(&injection->priority);
-        charge_stop(injection, cpu_ns);
+        /* The time in which it could not run, without what it had to wait for a CPU before. */
+        waited = injection->stop_ns;
+        ns = clock_now() - injection->session.stopped_at;
+        if (waited > INTERRUPT_NS)
+            ns = waited < ns ? ns - waited + INTERRUPT_NS : 0;
+        stops_charge(injection->stops, stops_of(injection->stops, injection->session.tid), ns,
+                     own_cpu_ns() - cpu_ns + INTERRUPT_NS);
         env->memory->stopped_tid = 0;
         return result;
     }
@@ -369,47 +324,33 @@ static void load_unwinder(struct injection *injection)
     injection->unwinder_tried = true;
 }
 
-static void note_result(struct injection *injection)
+enum attempt attempt_thread(struct injection *injection, const struct ranked *ranked,
+                            struct fault *fault)
 {
     struct injection_summary *report = &injection->summary;
-    const arch_regs *regs = &injection->original;
     struct evidence *evidence = &report->rejected;
-    struct stop_record *record = stops_of(injection->stops, injection->session.tid);
-
-    if (!injection->judged)
-        return;
-    if (safepoint_wants_unwinder(evidence->proof) && !injection->unwinder)
-        evidence->unfollowed = true;
-    report->in_code += evidence->proof == PROOF_PC;
-    stops_note(record, evidence, arch_pc(regs), arch_sp(regs));
-}
-
-/* A thread that only the unwinder can judge is tried again at once, with the unwinder. */
-static enum attempt try_with_unwinder(struct injection *injection, const struct thread *thread,
-                                      struct fault *fault)
-{
+    const struct thread *thread = &ranked->thread;
     bool had = injection->unwinder_tried;
     enum attempt result;
 
+    injection->seasoned = ranked->seasoned;
     /* Of a thread other than the first, the walk is wanted each time. */
     if (thread->tid != injection->env.target->pid)
         load_unwinder(injection);
     result = try_thread(injection, thread, fault);
-    if (result != ATTEMPT_UNSAFE || had || injection->unwinder ||
-        !safepoint_wants_unwinder(injection->summary.rejected.proof))
+    /* A thread that only the unwinder can judge is tried again at once, with the unwinder. */
+    if (result == ATTEMPT_UNSAFE && !had && !injection->unwinder &&
+        safepoint_wants_unwinder(evidence->proof)) {
+        load_unwinder(injection);
+        if (injection->unwinder)
+            result = try_thread(injection, thread, fault);
+    }
+    if (result != ATTEMPT_UNSAFE || !injection->judged)
         return result;
-    load_unwinder(injection);
-    return injection->unwinder ? try_thread(injection, thread, fault) : result;
-}
-
-enum attempt attempt_thread(struct injection *injection, const struct ranked *ranked,
-                            struct fault *fault)
-{
-    enum attempt result;
-
-    injection->seasoned = ranked->seasoned;
-    result = try_with_unwinder(injection, &ranked->thread, fault);
-    if (result == ATTEMPT_UNSAFE)
-        note_result(injection);
+    if (safepoint_wants_unwinder(evidence->proof) && !injection->unwinder)
+        evidence->unfollowed = true;
+    report->in_code += evidence->proof == PROOF_PC;
+    stops_note(stops_of(injection->stops, injection->session.tid), evidence,
+               arch_pc(&injection->original), arch_sp(&injection->original));
     return result;
 }

@@ -1,6 +1,6 @@
 /*
- * One stop of one thread: decides whether a call can be made in this thread, at
- * this point. inject/acquire.h tries one thread after the other.
+ * Stopping one thread at a safe point: one stop of one thread, which decides whether a call can
+ * be made in this thread, at this point; and the search, which tries one thread after the other.
  */
 #pragma once
 
@@ -21,3 +21,10 @@ enum attempt attempt_thread(struct injection *injection, const struct ranked *ra
 
 /* Fills *fault with the result of the stops: FAULT_NO_SAFE_POINT or FAULT_NO_UNWINDER. */
 fault_code attempt_none(const struct injection *injection, struct fault *fault);
+
+/*
+ * Stops threads, one at a time and for microseconds, until one is at a safe
+ * point. Then injection->session has that thread stopped, injection->original,
+ * fp, mask and summary are filled, and the resume state is determined.
+ */
+fault_code acquire_thread(struct injection *injection, struct fault *fault);

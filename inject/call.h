@@ -14,8 +14,8 @@
  */
 #pragma once
 
-#include "base/interruptions.h"
 #include "attach/target.h"
+#include "base/interruptions.h"
 #include "host/priority.h"
 #include "inject/plan.h"
 #include "inject/safepoint.h"

@@ -1,48 +1,33 @@
 #include "inject/candidates.h"
 #include "host/task.h"
-#include "inject/bounds.h"
 #include "inject/faults.h"
 
 #include <errno.h>
 #include <limits.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 
-static bool is_avoided(const struct plan *plan, const struct thread *thread)
-{
-    for (size_t i = 0; i < plan->avoid_count; i++)
-        if (strcmp(thread->comm, plan->avoid[i]) == 0)
-            return true;
-    return false;
-}
+/* linux/prctl.h since Linux 5.11 */
+enum { SET_SYSCALL_USER_DISPATCH = 59, DISPATCH_OFF = 0 };
 
-/*
- * Uninterruptible (vfork, disk, frozen), stopped and ending threads do not stop
- * for the tool in time. A traced one ('t') is tried: the kernel's refusal leads
- * to its tracer.
- */
-static bool may_stop(const struct thread *thread)
-{
-    return strchr("SRt", thread->state) != NULL;
-}
+/* The real-time signals that no C library reserves: bit n-1 is signal n. */
+#define REAL_TIME_SIGNALS (~0ull << (35 - 1))
 
+/* ---- the list ---- */
+
+/* False for a thread that the operator or the allocator rules out. */
 static bool is_candidate(const struct injection_env *env, const struct thread *thread)
 {
     if (env->only_thread && thread->tid != env->only_thread)
         return false;
     if (thread->flags & PF_IO_WORKER) /* it has no code of its own */
         return false;
-    return !is_avoided(env->plan, thread);
-}
-
-/*
- * True if the thread has run long enough to have allocated. A thread that has
- * not would get an arena in the call, and perhaps a background thread of the
- * allocator for it, both for good.
- */
-static bool is_seasoned(const struct thread *thread, const struct target *target)
-{
-    return thread->tid == target->pid || thread->cpu_ticks > 0;
+    for (size_t i = 0; i < env->plan->avoid_count; i++)
+        if (strcmp(thread->comm, env->plan->avoid[i]) == 0)
+            return false;
+    return true;
 }
 
 /* Seasoned threads first; then sleeping ones; then the least busy: stopping them costs least. */
@@ -96,17 +81,27 @@ static bool rank_threads(struct candidates *candidates, const struct threads *al
     if (!candidates->list)
         return false;
     for (size_t i = 0; i < all->count; i++) {
-        struct ranked ranked = {.thread = all->list[i],
-                                .seasoned = is_seasoned(&all->list[i], env->target)};
-        candidates->first_lives |= ranked.thread.tid == env->target->pid;
-        if (!is_candidate(env, &ranked.thread))
+        const struct thread *thread = &all->list[i];
+        bool is_first = thread->tid == env->target->pid;
+        candidates->first_lives |= is_first;
+        if (!is_candidate(env, thread))
             continue;
-        if (!may_stop(&ranked.thread)) {
+        /*
+         * Uninterruptible (vfork, disk, frozen), stopped and ending threads do not stop for the
+         * tool in time. A traced one ('t') is tried: the kernel's refusal leads to its tracer.
+         */
+        if (!strchr("SRt", thread->state)) {
             candidates->later++;
             continue;
         }
-        candidates->seasoned += ranked.seasoned;
-        candidates->list[candidates->count++] = ranked;
+        /*
+         * It has run long enough to have allocated. A thread that has not would get an arena in
+         * the call, and perhaps a background thread of the allocator for it, both for good.
+         */
+        bool seasoned = is_first || thread->cpu_ticks > 0;
+        candidates->seasoned += seasoned;
+        candidates->list[candidates->count++] =
+            (struct ranked){.thread = *thread, .seasoned = seasoned};
     }
     qsort(candidates->list, candidates->count, sizeof *candidates->list, compare_ranked);
     return true;
@@ -128,6 +123,16 @@ fault_code candidates_list(struct candidates *candidates, const struct injection
         candidates_free(candidates);
     threads_free(&all);
     return rc;
+}
+
+/* ---- bounds ---- */
+
+/* Returns PROOF_SAFE, PROOF_STRICT or PROOF_SHADOW_STACK. */
+static enum proof bounds_of_status(const struct proc_status *status)
+{
+    if (status->seccomp == STATUS_SECCOMP_STRICT)
+        return PROOF_STRICT;
+    return status->shadow_stack ? PROOF_SHADOW_STACK : PROOF_SAFE;
 }
 
 /* A thread that ends at this moment has no bounds: the attempt to stop it will report that. */
@@ -199,6 +204,65 @@ bool candidates_bear_stop(const struct thread *thread, const struct target *targ
     }
     return !thread_wchan(target->proc, target->pid, thread->tid, where, sizeof where) ||
            strncmp(where, notification, sizeof notification - 1) != 0;
+}
+
+/*
+ * True if the program handles SIGSYS for its own purposes: Ruby's handler does
+ * nothing (signal.c, Init_signal), ClickHouse's reports a crash.
+ */
+static bool handles_for_itself(const struct modules *modules)
+{
+    static const char *const programs[] = {"libruby", "ruby", "clickhouse"};
+
+    for (size_t i = 0; modules && i < modules->count; i++)
+        for (size_t j = 0; j < ARRAY_LEN(programs); j++)
+            if (strncmp(module_name(&modules->list[i]), programs[j], strlen(programs[j])) == 0)
+                return true;
+    return false;
+}
+
+bool bounds_may_dispatch(const struct proc_status *status, const struct injection_env *env)
+{
+    bool catches_all = (status->sig_caught & REAL_TIME_SIGNALS) == REAL_TIME_SIGNALS;
+
+    return (status->sig_caught >> (SIGSYS - 1) & 1) && !catches_all &&
+           status->seccomp != STATUS_SECCOMP_FILTER && !env->named &&
+           !handles_for_itself(env->modules);
+}
+
+enum proof bounds_of_stopped(struct injection *injection)
+{
+    const struct target *target = injection->env.target;
+    enum proof proof;
+    bool on;
+
+    injection->own_known =
+        thread_status(target->proc, target->pid, injection->session.tid, &injection->own) == 0;
+    if (!injection->own_known)
+        return PROOF_NO_STATUS;
+    proof = bounds_of_status(&injection->own);
+    if (proof != PROOF_SAFE)
+        return proof;
+    if (injection->own.seccomp_filters > injection->filters_max)
+        return PROOF_FILTERED;
+    if (session_dispatch(&injection->session, &on))
+        return on ? PROOF_DISPATCH : PROOF_SAFE;
+    if (errno != EIO)
+        return PROOF_NO_STATUS;
+    if (!bounds_may_dispatch(&injection->own, &injection->env))
+        return PROOF_SAFE;
+    /*
+     * Switches it off for the tool itself, where it is off already; a kernel before
+     * 5.11 returns EINVAL.
+     */
+    return prctl(SET_SYSCALL_USER_DISPATCH, DISPATCH_OFF, 0, 0, 0) == 0 || errno != EINVAL
+               ? PROOF_MAY_DISPATCH
+               : PROOF_SAFE;
+}
+
+bool bounds_hold(enum proof proof)
+{
+    return proof >= PROOF_STRICT && proof <= PROOF_FILTERED;
 }
 
 void candidates_free(struct candidates *candidates)

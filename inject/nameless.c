@@ -113,19 +113,14 @@ static void visit_neighbour(void *ctx, const struct ref *ref)
         near->high = ref->target;
 }
 
-struct neighbour_search {
-    struct learner *learner;
-    struct neighbours near;
-};
-
 static bool visit_neighbour_code(void *ctx, const struct piece *piece)
 {
-    struct neighbour_search *search = ctx;
+    struct neighbours *near = ctx;
     const struct ref_query query = {.kinds = REF_CALL | REF_ADDRESS,
-                                    .low = search->near.low,
-                                    .high = search->near.high,
+                                    .low = near->low,
+                                    .high = near->high,
                                     .visit = visit_neighbour,
-                                    .ctx = &search->near};
+                                    .ctx = near};
 
     refs_visit(piece->bytes, piece->len, piece->fresh, piece->at, &query);
     return true;
@@ -134,18 +129,6 @@ static bool visit_neighbour_code(void *ctx, const struct piece *piece)
 static bool scan_code(struct learner *learner, piece_visitor visit, void *ctx)
 {
     return view_scan_segments(learner->view, PF_X, PF_X, PATTERN_MAX, visit, ctx);
-}
-
-static void forbid_starter(struct learner *learner, remote_addr at)
-{
-    struct range range = function_around(learner, at);
-
-    if (eh_frames_at(&learner->frames, at) == SIZE_MAX) {
-        struct neighbour_search search = {learner, {at, range.start, range.end}};
-        scan_code(learner, visit_neighbour_code, &search);
-        range = (struct range){search.near.low, search.near.high};
-    }
-    forbid_range(learner, &range, "pthread_create");
 }
 
 static bool visit_starters(void *ctx, const struct piece *piece)
@@ -163,29 +146,22 @@ static bool visit_starters(void *ctx, const struct piece *piece)
 }
 
 /* musl's pthread_exit, from its start to the loop around exit(2). */
-static void forbid_ender(struct learner *learner, remote_addr start)
-{
-    unsigned char code[ENDER_MAX];
-    size_t end;
-
-    if (!view_read(learner->view, start, code, sizeof code))
-        return;
-    end = refs_find_exit_loop(code, sizeof code);
-    if (end == SIZE_MAX)
-        return;
-    const struct range range = {start, start + end};
-    forbid_range(learner, &range, "pthread_exit");
-}
-
 static bool visit_enders(void *ctx, const struct piece *piece)
 {
     struct learner *learner = ctx;
+    unsigned char code[ENDER_MAX];
     size_t at = 0, found;
     int64_t target;
 
     while (at < piece->fresh && (found = refs_find_thread_end(piece->bytes + at, piece->len - at,
                                                               &target)) != SIZE_MAX) {
-        forbid_ender(learner, piece->at + at + (uint64_t)target);
+        remote_addr start = piece->at + at + (uint64_t)target;
+        size_t len = view_read(learner->view, start, code, sizeof code)
+                         ? refs_find_exit_loop(code, sizeof code)
+                         : SIZE_MAX;
+        const struct range range = {start, start + len};
+        if (len != SIZE_MAX)
+            forbid_range(learner, &range, "pthread_exit");
         at += found + 1;
     }
     return true;
@@ -228,8 +204,16 @@ static fault_code learn_from_code(struct learner *learner, struct fault *fault)
         scan_code(learner, visit_call_code, learner);
     scan_code(learner, visit_enders, learner);
     scan_code(learner, visit_starters, learner);
-    for (size_t i = 0; i < learner->starter_count; i++)
-        forbid_starter(learner, learner->starters[i]);
+    for (size_t i = 0; i < learner->starter_count; i++) {
+        remote_addr at = learner->starters[i];
+        struct range range = function_around(learner, at);
+        if (eh_frames_at(&learner->frames, at) == SIZE_MAX) {
+            struct neighbours near = {at, range.start, range.end};
+            scan_code(learner, visit_neighbour_code, &near);
+            range = (struct range){near.low, near.high};
+        }
+        forbid_range(learner, &range, "pthread_create");
+    }
     if (learner->failed)
         return fault_set(fault, FAULT_INTERNAL, ENOMEM, "plan", "%s", path);
     return FAULT_NONE;

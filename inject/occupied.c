@@ -70,45 +70,32 @@ static bool has_stayed(const struct target *target, struct watched *watched)
     return true;
 }
 
-static size_t list_watched(const struct target *target, struct watched list[WATCHED_MAX])
-{
-    struct threads threads;
-    size_t count = 0;
-
-    if (threads_list(&threads, target, NULL) != FAULT_NONE)
-        return 0;
-    for (size_t i = 0; threads.count > 1 && i < threads.count && count < WATCHED_MAX; i++)
-        if ((threads.list[i].state == 'R' || threads.list[i].state == 'D') &&
-            read_watched(target, threads.list[i].tid, &list[count]))
-            count++;
-    threads_free(&threads);
-    return count;
-}
-
-static size_t drop_those_that_left(const struct target *target, struct watched *list, size_t count)
-{
-    size_t kept = 0;
-
-    for (size_t i = 0; i < count; i++)
-        if (has_stayed(target, &list[i]))
-            list[kept++] = list[i];
-    return kept;
-}
-
 void occupied_look(const struct target *target, const struct deadline *deadline,
                    struct occupied *out)
 {
     const struct timespec pause = {0, LOOK_NS};
     struct watched list[WATCHED_MAX];
-    size_t count = list_watched(target, list);
-    uint64_t until = clock_now() + LONG_NS;
+    struct threads threads;
+    size_t count = 0;
 
     memset(out, 0, sizeof *out);
-    while (count && clock_now() < until) {
+    if (threads_list(&threads, target, NULL) != FAULT_NONE)
+        return;
+    for (size_t i = 0; threads.count > 1 && i < threads.count && count < WATCHED_MAX; i++)
+        if ((threads.list[i].state == 'R' || threads.list[i].state == 'D') &&
+            read_watched(target, threads.list[i].tid, &list[count]))
+            count++;
+    threads_free(&threads);
+
+    for (uint64_t until = clock_now() + LONG_NS; count && clock_now() < until;) {
+        size_t kept = 0;
         if (deadline_interrupted(deadline))
             return;
         nanosleep(&pause, NULL);
-        count = drop_those_that_left(target, list, count);
+        for (size_t i = 0; i < count; i++)
+            if (has_stayed(target, &list[i]))
+                list[kept++] = list[i];
+        count = kept;
     }
     for (size_t i = 0; i < count; i++) {
         if (list[i].state == 'R' && !list[i].ran)

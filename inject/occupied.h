@@ -10,8 +10,8 @@
  */
 #pragma once
 
-#include "base/interruptions.h"
 #include "attach/target.h"
+#include "base/interruptions.h"
 
 enum occupancy {
     OCCUPANCY_NONE,

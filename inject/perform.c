@@ -1,22 +1,148 @@
 /* The calls: sends a stopped thread into functions and brings it back. */
 #include "inject/perform.h"
+#include "host/task.h"
 #include "inject/faults.h"
-#include "inject/run.h"
-#include "inject/scratch.h"
+#include "inject/syscalls.h"
 
 #include <errno.h>
 #include <pthread.h>
+#include <signal.h>
 #include <string.h>
 
 enum {
     RECORDS_AT = sizeof(struct arch_call_header),
     CHAIN_SIZE = 1024, /* at the top of the stack, for the return path of a direct call */
     NEITHER = 7,       /* neither a cancelability state nor a type: refused with EINVAL */
+    ABANDON_WAIT_NS = 1000000000,
 };
 
 _Static_assert(RECORDS_AT + (INJECTION_CALLS_MAX + 4) * sizeof(struct arch_call) <=
                    SCRATCH_ARGUMENTS,
                "the arguments follow the records");
+
+/* ---- from stop to stop ---- */
+
+static fault_code thread_lost(const struct injection *injection, struct fault *fault)
+{
+    const struct session *session = &injection->session;
+
+    if (session->state == SESSION_EXECED)
+        return fault_set(fault, FAULT_EXECED, 0, "call", "thread %d", session->tid);
+    return fault_set(fault, FAULT_GONE, ESRCH, "call", "thread %d", session->tid);
+}
+
+fault_code run_broken(const struct injection *injection, const char *what, struct fault *fault)
+{
+    if (errno == ESRCH)
+        return thread_lost(injection, fault);
+    return fault_set(fault, FAULT_INTERNAL, errno, "call", "%s, thread %d", what,
+                     injection->session.tid);
+}
+
+/*
+ * In STAGE_LAST: unblocks the signals of a thread that does not return from
+ * there. Otherwise does nothing.
+ */
+static void open_last(struct injection *injection)
+{
+    struct session *session = &injection->session;
+
+    if (injection->stage != STAGE_LAST || session->state < SESSION_EVENT ||
+        session->state > SESSION_GROUP)
+        return;
+    session_set_sigmask(session, injection->last.mask);
+    injection->stage = STAGE_LEFT;
+}
+
+/*
+ * Sets the fault of a thread that does not come back in time, by what /proc shows of it.
+ * The tool has changed its registers, so the target is never as it was.
+ */
+static fault_code explain_wait(struct injection *injection, struct fault *fault)
+{
+    const struct target *target = injection->env.target;
+    struct thread thread = {.tid = injection->session.tid};
+    struct proc_status status;
+    struct proc_syscall at;
+    const char *name;
+
+    injection->summary.outcome = INJECTION_ABANDONED;
+    injection->summary.waits_in = -1;
+    if (thread_refresh(&thread, target) && thread.state == 'D') {
+        bool known = thread_read_syscall(&thread, target, &at) && at.asleep;
+        injection->summary.waits_in = known ? at.nr : -1;
+        if (known ? arch_locks_memory(at.nr) : injection->stage == STAGE_ENTERED) {
+            name = known ? syscall_name(at.nr) : NULL;
+            return fault_set(fault, FAULT_CALL_WAITS, ETIMEDOUT, "call", "thread %d waits in %s",
+                             (int)thread.tid, name ? name : "the kernel");
+        }
+    }
+    /* Signals wait for it because the call blocks them, which it would take otherwise. */
+    if (injection->stage == STAGE_IN_CALL &&
+        thread_status(target->proc, target->pid, thread.tid, &status) == 0 &&
+        status.sig_pending & status.sig_caught & status.sig_blocked & ~injection->mask)
+        return fault_set(fault, FAULT_CALL_HANGS, ETIMEDOUT, "call", "thread %d", (int)thread.tid);
+    return fault_set(fault, FAULT_CALL_DEADLINE, ETIMEDOUT, "call", "thread %d", (int)thread.tid);
+}
+
+/*
+ * The deadline has passed. A call in progress is not aborted: the thread is
+ * resumed, and so is one that was only being prepared, whose frames restore it.
+ * If it is running, it is stopped once more for that.
+ */
+static fault_code abandon_call(struct injection *injection, struct fault *fault)
+{
+    struct session *session = &injection->session;
+    struct deadline soon = {.at = clock_now() + ABANDON_WAIT_NS};
+    fault_code rc = explain_wait(injection, fault);
+
+    if (session->state == SESSION_RUNNING && session_interrupt(session, NULL) == FAULT_NONE)
+        session_wait(session, &soon, NULL);
+    open_last(injection);
+    session_detach(session);
+    return rc;
+}
+
+/* Runs to the next stop at a system call; passes signals and stops of job control on. */
+static fault_code run_step(struct injection *injection, struct fault *fault)
+{
+    struct session *session = &injection->session;
+
+    do {
+        fault_code rc;
+        if (deadline_passed(&injection->until))
+            return abandon_call(injection, fault);
+        rc = session_to_syscall(session, fault);
+        if (rc == FAULT_NONE)
+            rc = session_wait(session, &injection->until, fault);
+        if (rc == FAULT_CALL_DEADLINE)
+            return abandon_call(injection, fault);
+        if (rc != FAULT_NONE)
+            return rc;
+    } while (session->state == SESSION_SIGNAL || session->state == SESSION_GROUP ||
+             session->state == SESSION_EVENT);
+    if (session->state != SESSION_SYSCALL)
+        return thread_lost(injection, fault);
+    return FAULT_NONE;
+}
+
+fault_code run_syscall(struct injection *injection, bool at_entry, int64_t *result,
+                       struct fault *fault)
+{
+    struct __ptrace_syscall_info info;
+    fault_code rc = at_entry ? FAULT_NONE : run_step(injection, fault);
+
+    if (rc == FAULT_NONE)
+        rc = run_step(injection, fault);
+    if (rc != FAULT_NONE)
+        return rc;
+    if (!session_syscall_info(&injection->session, &info) || info.op != PTRACE_SYSCALL_INFO_EXIT)
+        return run_broken(injection, "system call exit", fault);
+    *result = info.exit.rval;
+    return FAULT_NONE;
+}
+
+/* ---- the records ---- */
 
 static remote_addr data_address(const struct injection *injection)
 {
@@ -26,18 +152,6 @@ static remote_addr data_address(const struct injection *injection)
 static remote_addr record_address(const struct injection *injection, size_t index)
 {
     return data_address(injection) + RECORDS_AT + index * sizeof(struct arch_call);
-}
-
-static bool write_code(struct injection *injection)
-{
-    size_t len;
-    const unsigned char *code = arch_trampoline(&len);
-
-    if (injection->code_written || injection->direct)
-        return true;
-    injection->code_written =
-        memory_write_code(injection->env.memory, injection->scratch, code, len);
-    return injection->code_written;
 }
 
 /*
@@ -71,17 +185,7 @@ void perform_plan_last(struct injection *injection)
     injection->calm = plan->setcanceltype ? PTHREAD_CANCEL_DEFERRED : PTHREAD_CANCEL_DISABLE;
 }
 
-/* Fills the first records of the first list that is intercepted. */
-static size_t fill_calm(struct injection *injection, struct arch_call *records)
-{
-    if (!injection->last.function || injection->calmed)
-        return 0;
-    injection->calmed = true;
-    records[0] = (struct arch_call){.function = injection->last.function,
-                                    .args = {injection->calm, injection->frames.last_arg}};
-    return 1;
-}
-
+/* Returns the number of records of ours before those of the calls. */
 static size_t fill_records(struct injection *injection, const struct arch_call *calls, size_t count,
                            bool intercepted)
 {
@@ -91,8 +195,13 @@ static size_t fill_records(struct injection *injection, const struct arch_call *
     size_t first = 0;
 
     memset(records, 0, SCRATCH_ARGUMENTS - RECORDS_AT);
-    if (intercepted)
-        first = fill_calm(injection, records);
+    if (intercepted && injection->last.function && !injection->calmed) {
+        injection->calmed = true;
+        records[first++] = (struct arch_call){
+            .function = injection->last.function,
+            .args = {injection->calm, injection->frames.last_arg},
+        };
+    }
     if (setcancelstate) {
         const size_t last = first + 1 + count;
         records[first++] = (struct arch_call){
@@ -106,14 +215,24 @@ static size_t fill_records(struct injection *injection, const struct arch_call *
     return first;
 }
 
+/* The trampoline once, if there is executable memory; the records and the arguments each time. */
 static bool write_records(struct injection *injection)
 {
     struct arch_call_header header = {injection->env.plan->errno_location, arch_fp_control()};
+    struct memory *memory = injection->env.memory;
+    size_t len;
+    const unsigned char *code = arch_trampoline(&len);
 
     memcpy(injection->data, &header, sizeof header);
-    return write_code(injection) && memory_write(injection->env.memory, data_address(injection),
-                                                 injection->data, injection->data_used);
+    if (!injection->code_written && !injection->direct) {
+        injection->code_written = memory_write_code(memory, injection->scratch, code, len);
+        if (!injection->code_written)
+            return false;
+    }
+    return memory_write(memory, data_address(injection), injection->data, injection->data_used);
 }
+
+/* ---- the thread's system calls ---- */
 
 /* One system call of the thread, from its entry to its exit. */
 struct intercepted {
@@ -169,6 +288,21 @@ static fault_code at_exit(struct injection *injection, const struct intercept *i
 }
 
 /*
+ * Signals that an instruction of the call itself can raise stay unblocked:
+ * blocked they would kill, and their handlers (guard pages, emulated calls) are
+ * part of the target's normal operation.
+ */
+uint64_t perform_call_mask(void)
+{
+    static const int synchronous[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS};
+    uint64_t mask = ~0ull;
+
+    for (size_t i = 0; i < ARRAY_LEN(synchronous); i++)
+        mask &= ~(1ull << (synchronous[i] - 1));
+    return mask;
+}
+
+/*
  * The signal by which musl stops all threads is unblocked while the function runs, and at no other
  * time: the tool's own system calls could not be told apart from those of a
  * handler. They are unblocked before the registers are set: a thread that
@@ -176,7 +310,7 @@ static fault_code at_exit(struct injection *injection, const struct intercept *i
  */
 static bool open_signals(struct injection *injection, bool open)
 {
-    uint64_t mask = scratch_call_mask();
+    uint64_t mask = perform_call_mask();
 
     if (!injection->open)
         return true;
@@ -230,25 +364,6 @@ static fault_code run_trampoline(struct injection *injection, const struct inter
 /* ---- directly: one run per call, without executable memory ---- */
 
 /*
- * The function returns into the store gadget, which puts its result into the
- * record, and from there into a frame above the scratch stack that leads to
- * munmap, as that of the trampoline does.
- */
-static remote_addr chain_address(const struct injection *injection)
-{
-    return ((injection->scratch + SCRATCH_LEN - CHAIN_SIZE) & ~15ull) - 8;
-}
-
-static bool write_chain(const struct injection *injection, remote_addr at)
-{
-    unsigned char chain[CHAIN_SIZE];
-
-    return memory_write(injection->env.memory, at, chain,
-                        arch_return_chain(chain, sizeof chain, &injection->frames,
-                                          &injection->env.plan->gadgets, injection->scratch));
-}
-
-/*
  * After a call: brings a thread that is at the entry of its sigreturn, where registers cannot be
  * set for a call, to the exit of a void call.
  */
@@ -267,11 +382,19 @@ static fault_code leave_call(struct injection *injection, struct fault *fault)
     return run_syscall(injection, true, &ignored, fault);
 }
 
+/*
+ * The function returns into the store gadget, which puts its result into the
+ * record, and from there into a frame above the scratch stack that leads to
+ * munmap, as that of the trampoline does.
+ */
 static fault_code run_direct(struct injection *injection, const struct arch_call *call,
                              remote_addr result_at, const struct intercept *intercept,
                              struct fault *fault)
 {
-    remote_addr at = chain_address(injection);
+    const struct injection_env *env = &injection->env;
+    const struct arch_gadgets *gadgets = &env->plan->gadgets;
+    remote_addr at = ((injection->scratch + SCRATCH_LEN - CHAIN_SIZE) & ~15ull) - 8;
+    unsigned char chain[CHAIN_SIZE];
     arch_regs regs = injection->original;
     struct arch_fp clean = injection->fp;
     fault_code rc = leave_call(injection, fault);
@@ -279,8 +402,10 @@ static fault_code run_direct(struct injection *injection, const struct arch_call
     if (rc != FAULT_NONE)
         return rc;
     arch_reset_fp(&clean);
-    arch_enter_direct(&regs, &injection->env.plan->gadgets, call, result_at, at);
-    if (!write_chain(injection, at) || !arch_set_fp(&injection->session, &clean) ||
+    arch_enter_direct(&regs, gadgets, call, result_at, at);
+    size_t len =
+        arch_return_chain(chain, sizeof chain, &injection->frames, gadgets, injection->scratch);
+    if (!memory_write(env->memory, at, chain, len) || !arch_set_fp(&injection->session, &clean) ||
         !open_signals(injection, true) || !arch_set_regs(&injection->session, &regs))
         return run_broken(injection, "set registers", fault);
     return run_to_sigreturn(injection, at + ARCH_CHAIN_FRAME, intercept, fault);
@@ -325,9 +450,27 @@ static fault_code run_directly(struct injection *injection, const struct interce
 
 /* ---- both ---- */
 
-static fault_code read_results(struct injection *injection, struct arch_call *calls, size_t count,
-                               size_t first, struct fault *fault)
+fault_code injection_call(struct injection *injection, struct arch_call *calls, size_t count,
+                          const struct intercept *intercept, struct fault *fault)
 {
+    size_t first;
+    fault_code rc;
+
+    if (count > INJECTION_CALLS_MAX)
+        return fault_set(fault, FAULT_INTERNAL, E2BIG, "call", "%zu calls at once", count);
+    first = fill_records(injection, calls, count, intercept != NULL);
+    if (!write_records(injection)) {
+        if (errno == ESRCH)
+            return run_broken(injection, "write arguments", fault);
+        /* The memory was mapped and cannot be written: the target gets no more pages. */
+        return fault_set(fault, FAULT_NO_SCRATCH, ENOMEM, "write arguments", "a page");
+    }
+    if (injection->direct)
+        rc = run_directly(injection, intercept, fault);
+    else
+        rc = run_trampoline(injection, intercept, fault);
+    if (rc != FAULT_NONE)
+        return rc;
     if (!memory_read(injection->env.memory, data_address(injection), injection->data,
                      injection->data_used))
         return run_broken(injection, "read results", fault);
@@ -340,36 +483,7 @@ static fault_code read_results(struct injection *injection, struct arch_call *ca
     return FAULT_NONE;
 }
 
-/* The memory was mapped and cannot be written: the kernel gives the target no more pages. */
-static fault_code refused_memory(const struct injection *injection, struct fault *fault)
-{
-    if (errno == ESRCH)
-        return run_broken(injection, "write arguments", fault);
-    return fault_set(fault, FAULT_NO_SCRATCH, ENOMEM, "write arguments", "a page");
-}
-
-fault_code perform_calls(struct injection *injection, struct arch_call *calls, size_t count,
-                         const struct intercept *intercept, struct fault *fault)
-{
-    size_t first = fill_records(injection, calls, count, intercept != NULL);
-    fault_code rc;
-
-    if (!write_records(injection))
-        return refused_memory(injection, fault);
-    if (injection->direct)
-        rc = run_directly(injection, intercept, fault);
-    else
-        rc = run_trampoline(injection, intercept, fault);
-    return rc == FAULT_NONE ? read_results(injection, calls, count, first, fault) : rc;
-}
-
-/* True if the call would change anything. */
-static bool has_last(const struct injection *injection, uint64_t *arg)
-{
-    return injection->calmed &&
-           memory_read(injection->env.memory, injection->frames.last_arg, arg, sizeof *arg) &&
-           *arg != NEITHER && *arg != injection->calm;
-}
+/* ---- the last call ---- */
 
 /*
  * The thread's signals are still blocked: a signal that arrived during the call
@@ -389,7 +503,7 @@ static bool run_to_frame0(struct injection *injection)
             continue;
         if (arch_is_final_sigreturn(&info, injection->frames.frame0))
             return true;
-        run_open_last(injection);
+        open_last(injection);
     }
 }
 
@@ -399,8 +513,10 @@ fault_code perform_last(struct injection *injection, bool *back, struct fault *f
     uint64_t arg;
 
     *back = true;
-    if (!has_last(injection, &arg))
-        return FAULT_NONE;
+    if (!injection->calmed ||
+        !memory_read(injection->env.memory, injection->frames.last_arg, &arg, sizeof arg) ||
+        arg == NEITHER || arg == injection->calm)
+        return FAULT_NONE; /* the call would change nothing */
     arch_enter_last(&regs, &injection->last, &injection->frames, arg);
     if (!arch_set_regs(&injection->session, &regs))
         return run_broken(injection, "set registers", fault);
@@ -409,15 +525,4 @@ fault_code perform_last(struct injection *injection, bool *back, struct fault *f
         return FAULT_NONE;
     injection->stage = STAGE_RETURNED;
     return leave_call(injection, fault);
-}
-
-void perform_restore_errno(struct injection *injection)
-{
-    int now;
-
-    if (injection->errno_at &&
-        memory_read(injection->env.memory, injection->errno_at, &now, sizeof now) &&
-        now != injection->errno_value)
-        memory_write(injection->env.memory, injection->errno_at, &injection->errno_value,
-                     sizeof injection->errno_value);
 }

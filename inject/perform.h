@@ -1,11 +1,10 @@
-/* The calls. Internal to inject/. */
+/*
+ * The calls, and how a stopped thread runs from one system call stop to the next. Internal to
+ * inject/: the callers are responsible for the thread's registers.
+ */
 #pragma once
 
 #include "inject/call.h"
-
-/* See injection_call. */
-fault_code perform_calls(struct injection *injection, struct arch_call *calls, size_t count,
-                         const struct intercept *intercept, struct fault *fault);
 
 /* Before the frames are forged: decides what the thread calls last, on its own stack. */
 void perform_plan_last(struct injection *injection);
@@ -17,5 +16,19 @@ void perform_plan_last(struct injection *injection);
  */
 fault_code perform_last(struct injection *injection, bool *back, struct fault *fault);
 
-/* Restores the errno that direct calls may have changed (the trampoline does it itself). */
-void perform_restore_errno(struct injection *injection);
+/*
+ * Lets the thread make the one system call that its registers describe, from
+ * before its entry or from that entry, to its exit. *result as the kernel
+ * returns it: -errno if it failed.
+ */
+fault_code run_syscall(struct injection *injection, bool at_entry, int64_t *result,
+                       struct fault *fault);
+
+/* Sets the fault of a ptrace request or a memory access that failed with errno. */
+fault_code run_broken(const struct injection *injection, const char *what, struct fault *fault);
+
+/*
+ * Returns the signals that are blocked during the call; musl's own
+ * is unblocked while a called function runs.
+ */
+uint64_t perform_call_mask(void);

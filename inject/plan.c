@@ -3,6 +3,8 @@
 #include "elf/image.h"
 #include "inject/faults.h"
 #include "inject/nameless.h"
+#include "inject/resume.h"
+#include "inject/stoppers.h"
 
 #include <errno.h>
 #include <string.h>
@@ -36,12 +38,15 @@ static remote_addr search_code(struct memory *memory, remote_addr start, remote_
     return 0;
 }
 
-/* Finds the module's code around an address in it. */
-static void code_around(const struct module *module, remote_addr at, remote_addr *low,
-                        remote_addr *high)
+/* Searches the module's code around an address in it. */
+static remote_addr search_around(struct memory *memory, const struct module *module, remote_addr at,
+                                 finder find)
 {
-    *low = at - module->exec_start > SEARCH_NEAR ? at - SEARCH_NEAR : module->exec_start;
-    *high = module->exec_end - at > SEARCH_NEAR ? at + SEARCH_NEAR : module->exec_end;
+    const remote_addr start = module->exec_start, end = module->exec_end;
+    remote_addr low = at - start > SEARCH_NEAR ? at - SEARCH_NEAR : start,
+                high = end - at > SEARCH_NEAR ? at + SEARCH_NEAR : end;
+
+    return search_code(memory, low, high, find);
 }
 
 static bool in_module_code(const struct module *module, const struct symbol *symbol)
@@ -56,11 +61,8 @@ static remote_addr search_near(struct memory *memory, const struct module *modul
     struct symbol symbol;
     remote_addr found = 0;
 
-    if (image_symbol(image, symbol_name, &symbol) && in_module_code(module, &symbol)) {
-        remote_addr low, high;
-        code_around(module, symbol.address, &low, &high);
-        found = search_code(memory, low, high, find);
-    }
+    if (image_symbol(image, symbol_name, &symbol) && in_module_code(module, &symbol))
+        found = search_around(memory, module, symbol.address, find);
     return found ? found : search_code(memory, module->exec_start, module->exec_end, find);
 }
 
@@ -71,12 +73,6 @@ static bool is_loader(const struct module *module)
            strncmp(name, "ld-2.", 5) == 0;
 }
 
-static bool is_unwinder(const struct module *module)
-{
-    const char *name = module_name(module);
-    return strncmp(name, "libgcc_s", 8) == 0 || strncmp(name, "libunwind", 9) == 0;
-}
-
 static fault_code forbid_function(struct plan *plan, const struct symbol *symbol, const char *what,
                                   struct fault *fault)
 {
@@ -84,41 +80,49 @@ static fault_code forbid_function(struct plan *plan, const struct symbol *symbol
 }
 
 /*
- * Functions in which a thread holds, or is about to hold, every lock of the
+ * The functions of the C library that are of interest. Most are forbidden: those
+ * in which a thread holds, or is about to hold, every lock of the
  * allocator, or in which it shares its memory with a child that has not yet
  * called exec; and those in which a thread ends, for a static program without
  * call frame information (local symbols: not exported by libraries). And those of
  * the C library's own allocator, beside which a program may have another: the first
  * call of a thread into that one may allocate here (pthread_setspecific).
  */
-static const char *const libc_forbidden[] = {
-    "fork",
-    "vfork",
-    "_Fork",
-    "__libc_fork",
-    "posix_spawn",
-    "posix_spawnp",
-    "pthread_create",
-    "pthread_exit",
-    "__pthread_exit",
-    "dlopen",
-    "dlclose",
-    "dlmopen",
-    "__libc_dlopen_mode",
-    "__nptl_deallocate_tsd",
-    "__call_tls_dtors",
-    "__pthread_tsd_run_dtors",
-    "malloc",
-    "calloc",
-    "realloc",
-    "free",
-    "memalign",
-    "posix_memalign",
-    "aligned_alloc",
-    "valloc",
-    "pvalloc",
-    "malloc_trim",
+static const struct name_pattern libc_names[] = {
+    /* not forbidden by name */
+    NAME_BEGINS_WITH("_Unwind_"),
+    NAME_IS("__errno_location"),
+    NAME_IS("pthread_setcancelstate"),
+    NAME_IS("pthread_setcanceltype"),
+    /* forbidden */
+    NAME_IS("fork"),
+    NAME_IS("vfork"),
+    NAME_IS("_Fork"),
+    NAME_IS("__libc_fork"),
+    NAME_IS("posix_spawn"),
+    NAME_IS("posix_spawnp"),
+    NAME_IS("pthread_create"),
+    NAME_IS("pthread_exit"),
+    NAME_IS("__pthread_exit"),
+    NAME_IS("dlopen"),
+    NAME_IS("dlclose"),
+    NAME_IS("dlmopen"),
+    NAME_IS("__libc_dlopen_mode"),
+    NAME_IS("__nptl_deallocate_tsd"),
+    NAME_IS("__call_tls_dtors"),
+    NAME_IS("__pthread_tsd_run_dtors"),
+    NAME_IS("malloc"),
+    NAME_IS("calloc"),
+    NAME_IS("realloc"),
+    NAME_IS("free"),
+    NAME_IS("memalign"),
+    NAME_IS("posix_memalign"),
+    NAME_IS("aligned_alloc"),
+    NAME_IS("valloc"),
+    NAME_IS("pvalloc"),
+    NAME_IS("malloc_trim"),
 };
+enum { FORBIDDEN_FIRST = 4 };
 
 /* The definitions of one of these names in a module. */
 struct definitions {
@@ -177,10 +181,11 @@ static fault_code forbid_names(struct plan *plan, const struct module *module,
 {
     struct definitions definitions = {.plan = plan, .module = module, .fault = fault};
 
-    for (size_t i = 0; i < ARRAY_LEN(libc_forbidden) && definitions.rc == FAULT_NONE; i++) {
-        definitions.what = libc_forbidden[i];
+    for (size_t i = FORBIDDEN_FIRST; i < ARRAY_LEN(libc_names) && definitions.rc == FAULT_NONE;
+         i++) {
+        definitions.what = libc_names[i].text;
         definitions.count = 0;
-        image_symbols_named(image, libc_forbidden[i], visit_definition, &definitions);
+        image_symbols_named(image, definitions.what, visit_definition, &definitions);
     }
     return definitions.rc;
 }
@@ -230,42 +235,8 @@ struct static_names {
     bool failed;
 };
 
-/* The patterns for the search of .symtab: among them the names in libc_forbidden. */
-static const struct name_pattern static_patterns[] = {
-    NAME_BEGINS_WITH("_Unwind_"),
-    NAME_IS("__errno_location"),
-    NAME_IS("pthread_setcancelstate"),
-    NAME_IS("pthread_setcanceltype"),
-    NAME_IS("fork"),
-    NAME_IS("vfork"),
-    NAME_IS("_Fork"),
-    NAME_IS("__libc_fork"),
-    NAME_IS("posix_spawn"),
-    NAME_IS("posix_spawnp"),
-    NAME_IS("pthread_create"),
-    NAME_IS("pthread_exit"),
-    NAME_IS("__pthread_exit"),
-    NAME_IS("dlopen"),
-    NAME_IS("dlclose"),
-    NAME_IS("dlmopen"),
-    NAME_IS("__libc_dlopen_mode"),
-    NAME_IS("__nptl_deallocate_tsd"),
-    NAME_IS("__call_tls_dtors"),
-    NAME_IS("__pthread_tsd_run_dtors"),
-    NAME_IS("malloc"),
-    NAME_IS("calloc"),
-    NAME_IS("realloc"),
-    NAME_IS("free"),
-    NAME_IS("memalign"),
-    NAME_IS("posix_memalign"),
-    NAME_IS("aligned_alloc"),
-    NAME_IS("valloc"),
-    NAME_IS("pvalloc"),
-    NAME_IS("malloc_trim"),
-};
-
-static const struct name_query static_query = {.patterns = static_patterns,
-                                               .count = ARRAY_LEN(static_patterns)};
+static const struct name_query static_query = {.patterns = libc_names,
+                                               .count = ARRAY_LEN(libc_names)};
 
 static bool visit_static(void *ctx, const char *name, const struct symbol *symbol)
 {
@@ -279,10 +250,10 @@ static bool visit_static(void *ctx, const char *name, const struct symbol *symbo
         names->plan->setcanceltype = symbol->address;
     if (strncmp(name, "_Unwind_", 8) == 0)
         names->failed |= forbid_function(names->plan, symbol, "the unwinder", NULL) != FAULT_NONE;
-    for (size_t i = 0; i < ARRAY_LEN(libc_forbidden); i++)
-        if (strcmp(name, libc_forbidden[i]) == 0)
+    for (size_t i = FORBIDDEN_FIRST; i < ARRAY_LEN(libc_names); i++)
+        if (strcmp(name, libc_names[i].text) == 0)
             names->failed |=
-                forbid_function(names->plan, symbol, libc_forbidden[i], NULL) != FAULT_NONE;
+                forbid_function(names->plan, symbol, libc_names[i].text, NULL) != FAULT_NONE;
     return !names->failed;
 }
 
@@ -323,29 +294,25 @@ static fault_code learn_static(struct plan *plan, const struct module *module,
     return FAULT_NONE;
 }
 
-static void find_store_gadget(struct plan *plan, const struct module *module, struct memory *memory)
-{
-    unsigned char code[8];
-    remote_addr at =
-        search_code(memory, module->exec_start, module->exec_end, arch_find_store_pops);
-
-    if (!at)
-        at = search_code(memory, module->exec_start, module->exec_end, arch_find_store);
-    if (at && memory_read(memory, at, code, sizeof code))
-        arch_decode_store(&plan->gadgets, at, code);
-}
-
 static void find_gadgets(struct plan *plan, const struct module *module, const struct image *image,
                          struct memory *memory)
 {
+    const remote_addr start = module->exec_start, end = module->exec_end;
+    unsigned char code[8];
+
     if (!plan->gadgets.syscall_return)
         plan->gadgets.syscall_return =
             search_near(memory, module, image, "syscall", arch_find_syscall_return);
     if (!plan->gadgets.sigreturn)
         plan->gadgets.sigreturn =
             search_near(memory, module, image, "sigaction", arch_find_sigreturn);
-    if (!plan->gadgets.store)
-        find_store_gadget(plan, module, memory);
+    if (plan->gadgets.store)
+        return;
+    remote_addr at = search_code(memory, start, end, arch_find_store_pops);
+    if (!at)
+        at = search_code(memory, start, end, arch_find_store);
+    if (at && memory_read(memory, at, code, sizeof code))
+        arch_decode_store(&plan->gadgets, at, code);
 }
 
 static bool opens_code(const struct module *module, struct memory *memory, struct image *image)
@@ -369,74 +336,45 @@ static const struct module *find_both(const struct modules *modules, struct memo
     return NULL;
 }
 
-/*
- * __errno_location alone is no sign: before glibc 2.34 libpthread.so.0 also
- * exports it and may have a lower address. Nor is __libc_start_main, which
- * preloaded libraries wrap. The C library has both; one that starts programs by
- * another name is recognized by the first.
- */
-static const struct module *find_libc(const struct modules *modules, struct memory *memory,
-                                      struct image *image)
-{
-    static const char *const signs[][2] = {{"__libc_start_main", "__errno_location"},
-                                           {"__errno_location", "__errno_location"}};
-    const struct module *libc = NULL;
-
-    for (size_t i = 0; i < ARRAY_LEN(signs) && !libc; i++)
-        libc = find_both(modules, memory, signs[i], image);
-    return libc;
-}
-
 /* libpthread of glibc before 2.34 has its own sigaction(2), and so its own restorer. */
 static void note_restorer(struct plan *plan, const struct module *module, const struct image *image,
                           struct memory *memory)
 {
     struct symbol sigaction;
-    remote_addr low, high, at;
+    remote_addr at;
 
     if (plan->restorer_count == PLAN_RESTORERS_MAX ||
         !defines_function(image, module, "sigaction", &sigaction))
         return;
-    code_around(module, sigaction.address, &low, &high);
-    at = search_code(memory, low, high, arch_find_sigreturn);
+    at = search_around(memory, module, sigaction.address, arch_find_sigreturn);
     if (at && at != plan->gadgets.sigreturn)
         plan->restorers[plan->restorer_count++] = at;
-}
-
-/* Before glibc 2.34 libpthread and librt define some of them as well. */
-static void note_interposed(struct plan *plan, const struct module *module,
-                            const struct module *libc, const struct image *image)
-{
-    const char *name = module_name(module);
-    struct symbol function;
-
-    if (module == libc || is_loader(module) || strncmp(name, "librt", 5) == 0 ||
-        strncmp(name, "libpthread", 10) == 0)
-        return;
-    for (size_t i = 0; i < ARRAY_LEN(interposable) && !plan->interposed.name; i++)
-        if (defines_function(image, module, interposable[i], &function))
-            plan->interposed = (struct interposed){interposable[i], function.address};
 }
 
 static fault_code learn_module(struct plan *plan, const struct module *module,
                                const struct module *libc, struct memory *memory,
                                struct fault *fault)
 {
+    const char *name = module_name(module);
+    /* Before glibc 2.34 libpthread and librt define some of the interposable ones as well. */
+    bool is_libc = module == libc || is_loader(module) || strncmp(name, "librt", 5) == 0 ||
+                   strncmp(name, "libpthread", 10) == 0;
+    fault_code rc = FAULT_NONE;
+    struct symbol function;
     struct image image;
 
-    if (!opens_code(module, memory, &image))
-        return FAULT_NONE;
-    note_restorer(plan, module, &image, memory);
-    note_interposed(plan, module, libc, &image);
-    return forbid_names(plan, module, &image, fault);
-}
-
-static fault_code forbid_whole(struct plan *plan, const struct module *module,
-                               const struct module *libc, struct fault *fault)
-{
+    if (opens_code(module, memory, &image)) {
+        note_restorer(plan, module, &image, memory);
+        for (size_t i = 0; i < ARRAY_LEN(interposable) && !is_libc && !plan->interposed.name; i++)
+            if (defines_function(&image, module, interposable[i], &function))
+                plan->interposed = (struct interposed){interposable[i], function.address};
+        rc = forbid_names(plan, module, &image, fault);
+    }
+    if (rc != FAULT_NONE)
+        return rc;
     if (is_loader(module) && module != libc)
         return plan_forbid(plan, module->start, module->end, "the dynamic loader", fault);
-    if (is_unwinder(module))
+    if (strncmp(name, "libgcc_s", 8) == 0 || strncmp(name, "libunwind", 9) == 0)
         return plan_forbid(plan, module->start, module->end, "the unwinder", fault);
     return FAULT_NONE;
 }
@@ -462,24 +400,29 @@ static remote_addr libc_function(const struct modules *modules, const struct mod
 static fault_code plan_dynamic(struct plan *plan, const struct modules *modules,
                                struct memory *memory, bool *found, struct fault *fault)
 {
-    struct image image;
-    /* NULL: a static program without dynamic symbols. */
-    const struct module *libc = find_libc(modules, memory, &image);
+    /*
+     * __errno_location alone is no sign: before glibc 2.34 libpthread.so.0 also exports it and
+     * may have a lower address. Nor is __libc_start_main, which preloaded libraries wrap. The C
+     * library has both; one that starts programs by another name is recognized by the first.
+     */
+    static const char *const signs[][2] = {{"__libc_start_main", "__errno_location"},
+                                           {"__errno_location", "__errno_location"}};
+    const struct module *libc = NULL;
     fault_code rc = FAULT_NONE;
+    struct image image;
 
+    for (size_t i = 0; i < ARRAY_LEN(signs) && !libc; i++)
+        libc = find_both(modules, memory, signs[i], &image);
     *found = libc != NULL;
-    if (!libc)
+    if (!libc) /* a static program without dynamic symbols */
         return FAULT_NONE;
     plan->errno_location = libc_function(modules, libc, &image, "__errno_location");
     plan->setcancelstate = libc_function(modules, libc, &image, "pthread_setcancelstate");
     plan->setcanceltype = libc_function(modules, libc, &image, "pthread_setcanceltype");
     find_gadgets(plan, libc, &image, memory);
     rc = forbid_before_malloc(plan, libc, &image, fault);
-    for (size_t i = 0; i < modules->count && rc == FAULT_NONE; i++) {
+    for (size_t i = 0; i < modules->count && rc == FAULT_NONE; i++)
         rc = learn_module(plan, &modules->list[i], libc, memory, fault);
-        if (rc == FAULT_NONE)
-            rc = forbid_whole(plan, &modules->list[i], libc, fault);
-    }
     return rc;
 }
 
@@ -487,22 +430,6 @@ static fault_code plan_dynamic(struct plan *plan, const struct modules *modules,
  * A static program that has loaded libraries has two C libraries. It uses its
  * own for fork, signal handlers and errno.
  */
-static fault_code plan_static_beside(struct plan *plan, const struct module *module,
-                                     const struct image *image, const struct target *target,
-                                     struct memory *memory, struct fault *fault)
-{
-    const struct arch_gadgets loaded = plan->gadgets;
-
-    plan->errno_location = plan->setcancelstate = plan->setcanceltype = 0;
-    plan->gadgets = (struct arch_gadgets){0};
-    find_gadgets(plan, module, image, memory);
-    if (!plan->gadgets.syscall_return || !plan->gadgets.sigreturn)
-        plan->gadgets = loaded;
-    else if (plan->restorer_count < PLAN_RESTORERS_MAX)
-        plan->restorers[plan->restorer_count++] = loaded.sigreturn;
-    return learn_static(plan, module, image, target, memory, fault);
-}
-
 static fault_code plan_static_programs(struct plan *plan, const struct modules *modules,
                                        const struct target *target, struct memory *memory,
                                        struct fault *fault)
@@ -510,49 +437,42 @@ static fault_code plan_static_programs(struct plan *plan, const struct modules *
     fault_code rc = FAULT_NONE;
 
     for (size_t i = 0; i < modules->count && rc == FAULT_NONE; i++) {
+        const struct module *module = &modules->list[i];
+        const struct arch_gadgets loaded = plan->gadgets;
         struct image image;
-        if (opens_code(&modules->list[i], memory, &image) && image_is_static_program(&image))
-            rc = plan_static_beside(plan, &modules->list[i], &image, target, memory, fault);
+        if (!opens_code(module, memory, &image) || !image_is_static_program(&image))
+            continue;
+        plan->errno_location = plan->setcancelstate = plan->setcanceltype = 0;
+        plan->gadgets = (struct arch_gadgets){0};
+        find_gadgets(plan, module, &image, memory);
+        if (!plan->gadgets.syscall_return || !plan->gadgets.sigreturn)
+            plan->gadgets = loaded;
+        else if (plan->restorer_count < PLAN_RESTORERS_MAX)
+            plan->restorers[plan->restorer_count++] = loaded.sigreturn;
+        rc = learn_static(plan, module, &image, target, memory, fault);
     }
     return rc;
-}
-
-/* A dynamic loader, but no C library: the program is still being loaded. */
-static fault_code refuse_half_loaded(const struct modules *modules, struct fault *fault)
-{
-    for (size_t i = 0; i < modules->count; i++)
-        if (is_loader(&modules->list[i]))
-            return fault_set(fault, FAULT_NO_SAFE_POINT, 0, "plan",
-                             "it is still starting: its C library is not loaded yet");
-    return FAULT_NONE;
 }
 
 static fault_code plan_static(struct plan *plan, const struct modules *modules,
                               const struct target *target, struct memory *memory,
                               struct fault *fault)
 {
-    for (size_t i = 0; i < modules->count; i++) {
+    fault_code rc = FAULT_NONE;
+
+    for (size_t i = 0; i < modules->count; i++)
+        if (is_loader(&modules->list[i])) /* but no C library */
+            return fault_set(fault, FAULT_NO_SAFE_POINT, 0, "plan",
+                             "it is still starting: its C library is not loaded yet");
+    for (size_t i = 0; i < modules->count && rc == FAULT_NONE; i++) {
         const struct module *module = &modules->list[i];
         struct image image;
         if (!opens_code(module, memory, &image))
             continue;
         find_gadgets(plan, module, &image, memory);
-        fault_code rc = learn_static(plan, module, &image, target, memory, fault);
-        if (rc != FAULT_NONE)
-            return rc;
+        rc = learn_static(plan, module, &image, target, memory, fault);
     }
-    return FAULT_NONE;
-}
-
-/* musl is loader and C library in one: Alpine names it as the former, Debian as the latter. */
-static bool has_musl(const struct modules *modules)
-{
-    for (size_t i = 0; i < modules->count; i++) {
-        const char *name = module_name(&modules->list[i]);
-        if (strncmp(name, "ld-musl-", 8) == 0 || strcmp(name, "libc.so") == 0)
-            return true;
-    }
-    return false;
+    return rc;
 }
 
 fault_code plan_make(struct plan *plan, const struct modules *modules, const struct target *target,
@@ -566,8 +486,6 @@ fault_code plan_make(struct plan *plan, const struct modules *modules, const str
     if (rc == FAULT_NONE && dynamic)
         rc = plan_static_programs(plan, modules, target, memory, fault);
     if (rc == FAULT_NONE && !dynamic)
-        rc = refuse_half_loaded(modules, fault);
-    if (rc == FAULT_NONE && !dynamic)
         rc = plan_static(plan, modules, target, memory, fault);
     if (rc == FAULT_NONE && (!plan->gadgets.syscall_return || !plan->gadgets.sigreturn))
         rc = fault_set(fault, FAULT_UNSUPPORTED, 0, "plan",
@@ -575,7 +493,11 @@ fault_code plan_make(struct plan *plan, const struct modules *modules, const str
                        plan->gadgets.sigreturn ? "system call" : "sigreturn");
     if (rc == FAULT_NONE)
         rc = collectors_refuse(modules, target, memory, fault);
-    plan->musl = has_musl(modules);
+    /* musl is loader and C library in one: Alpine names it as the former, Debian as the latter. */
+    for (size_t i = 0; i < modules->count; i++) {
+        const char *name = module_name(&modules->list[i]);
+        plan->musl |= strncmp(name, "ld-musl-", 8) == 0 || strcmp(name, "libc.so") == 0;
+    }
     if (rc == FAULT_NONE)
         rseq_plan_make(&plan->rseq, modules, target, memory);
     else

@@ -8,15 +8,30 @@
 #include "elf/eh_frames.h"
 #include "elf/modules.h"
 #include "inject/arch.h"
-#include "inject/collectors.h"
-#include "inject/rseq.h"
 
-enum { PLAN_AVOID_MAX = 4, PLAN_RESTORERS_MAX = 4 };
+enum {
+    PLAN_AVOID_MAX = 4,
+    PLAN_RESTORERS_MAX = 4,
+    REALTIME_FIRST = 34, /* SIGRTMIN of glibc */
+    MUSL_SYNCCALL =
+        34, /* musl: src/internal/pthread_impl.h; setuid and the like stop all threads */
+};
 
 /* A function that an allocator calls, and that another module than the C library defines. */
 struct interposed {
     const char *name; /* static text; NULL: none has been found */
     remote_addr function;
+};
+
+/*
+ * Restartable sequences (inject/resume.h): facts for kernels that do not report where a thread has
+ * registered them.
+ */
+struct rseq_plan {
+    bool needed;     /* this kernel does not report it */
+    bool told;       /* the C library has registered an area for each thread */
+    int64_t offset;  /* of that area from the thread pointer */
+    bool impossible; /* no code has the signature that precedes each abort handler */
 };
 
 struct plan {
@@ -39,7 +54,7 @@ struct plan {
  * Finds the gadgets and forbids the dynamic loader, the unwinders, and the
  * functions for fork, threads and dlopen of the C library and of every other
  * module. FAULT_UNSUPPORTED if the target has no usable gadget, or has a
- * garbage collector that stops its threads (inject/collectors.h). plan_free
+ * garbage collector that stops its threads (inject/stoppers.h). plan_free
  * releases the plan.
  */
 fault_code plan_make(struct plan *plan, const struct modules *modules, const struct target *target,

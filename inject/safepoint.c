@@ -16,15 +16,6 @@ static struct evidence make_evidence(enum proof proof, remote_addr address, cons
     return (struct evidence){.proof = proof, .address = address, .what = what};
 }
 
-static bool is_return_address(struct memory *memory, remote_addr word)
-{
-    unsigned char before[8];
-
-    if (!memory_read_cached(memory, word - sizeof before, before, sizeof before))
-        return true; /* cannot be determined: assume that it is one */
-    return arch_follows_call(before);
-}
-
 /* Examines count words that are at address; PROOF_SAFE if none of them is suspicious. */
 static struct evidence scan_words(const struct plan *plan, struct memory *memory,
                                   const uint64_t *words, size_t count)
@@ -35,13 +26,18 @@ static struct evidence scan_words(const struct plan *plan, struct memory *memory
 
     for (size_t i = 0; i < count; i++) {
         const struct code_range *range;
+        unsigned char before[8];
         if (plan_is_restorer(plan, words[i]))
             return make_evidence(PROOF_HANDLER, words[i], NULL);
         if (words[i] < low || words[i] > high)
             continue;
         /* A call may be the last instruction of its range: check the byte before. */
         range = ranges_find(forbidden, words[i] - 1);
-        if (range && is_return_address(memory, words[i]))
+        if (!range)
+            continue;
+        /* If it cannot be determined, it is taken for a return address. */
+        if (!memory_read_cached(memory, words[i] - sizeof before, before, sizeof before) ||
+            arch_follows_call(before))
             return make_evidence(PROOF_STACK, words[i], range->what);
     }
     return make_evidence(PROOF_SAFE, 0, NULL);
@@ -68,11 +64,6 @@ static struct evidence scan_stack(const struct plan *plan, struct memory *memory
 struct own_stack {
     remote_addr start, end;
 };
-
-static bool stack_contains(const struct own_stack *stack, remote_addr addr)
-{
-    return addr >= stack->start && addr < stack->end;
-}
 
 /*
  * Two adjacent words of the thread descriptor describe its stack: in glibc the
@@ -122,17 +113,22 @@ static size_t read_descriptor(struct memory *memory, remote_addr tls, const stru
 }
 
 /*
- * Finds the stack of a thread other than the first. Mappings merge: the mapping
- * of its descriptor may also contain other memory, such as the stack of a
- * coroutine, so the descriptor itself is read.
+ * Returns [stack] for the first thread; for the others the range that the descriptor gives.
+ * Mappings merge: the mapping of a descriptor may also contain other memory, such as the stack of
+ * a coroutine, so the descriptor itself is read.
  */
-static struct own_stack described_stack(struct memory *memory, const arch_regs *regs,
-                                        const struct vma *vma)
+static struct own_stack own_stack(const struct modules *modules, struct memory *memory,
+                                  const arch_regs *regs, bool main_thread)
 {
+    const struct vma *vma = modules_vma_at(modules, arch_sp(regs));
     uint64_t words[DESCRIPTOR_WORDS];
     struct own_stack stack = {0, 0};
     remote_addr tls = arch_tls(regs);
 
+    if (!vma || (vma->prot & (MAP_READ | MAP_WRITE)) != (MAP_READ | MAP_WRITE))
+        return stack;
+    if (main_thread)
+        return vma->stack ? (struct own_stack){vma->start, vma->end} : stack;
     if (tls < vma->start || tls >= vma->end || arch_sp(regs) >= tls)
         return stack;
     size_t len = read_descriptor(memory, tls, vma, words);
@@ -142,57 +138,24 @@ static struct own_stack described_stack(struct memory *memory, const arch_regs *
     return stack;
 }
 
-/* Returns [stack] for the first thread; for the others the range that the descriptor gives. */
-static struct own_stack own_stack(const struct modules *modules, struct memory *memory,
-                                  const arch_regs *regs, bool main_thread)
-{
-    const struct vma *vma = modules_vma_at(modules, arch_sp(regs));
-
-    if (!vma || (vma->prot & (MAP_READ | MAP_WRITE)) != (MAP_READ | MAP_WRITE))
-        return (struct own_stack){0, 0};
-    if (main_thread)
-        return vma->stack ? (struct own_stack){vma->start, vma->end} : (struct own_stack){0, 0};
-    return described_stack(memory, regs, vma);
-}
-
-static bool has_libc_tls(struct memory *memory, const arch_regs *regs)
-{
-    uint64_t head[3];
-
-    return memory_read(memory, arch_tls(regs), head, sizeof head) &&
-           arch_tls_is_libc(arch_tls(regs), head);
-}
-
 /* Judges the place where the thread is, except for the words on its stack. */
 static struct evidence judge_place(const struct plan *plan, struct memory *memory,
                                    const arch_regs *regs, const struct own_stack *stack,
                                    size_t needed)
 {
     const struct code_range *range = ranges_find(&plan->forbidden, arch_pc(regs));
-    remote_addr sp = arch_sp(regs);
+    remote_addr sp = arch_sp(regs), tls = arch_tls(regs);
+    uint64_t head[3];
 
     if (range)
         return make_evidence(PROOF_PC, arch_pc(regs), range->what);
-    if (!stack_contains(stack, sp) || sp % 8)
+    if (sp < stack->start || sp >= stack->end || sp % 8)
         return make_evidence(PROOF_FOREIGN_STACK, sp, NULL);
     if (sp - stack->start < needed)
         return make_evidence(PROOF_NO_SPACE, sp, NULL);
-    if (!has_libc_tls(memory, regs))
-        return make_evidence(PROOF_NO_TLS, arch_tls(regs), NULL);
+    if (!memory_read(memory, tls, head, sizeof head) || !arch_tls_is_libc(tls, head))
+        return make_evidence(PROOF_NO_TLS, tls, NULL);
     return make_evidence(PROOF_SAFE, 0, NULL);
-}
-
-static struct evidence judge_words(const struct plan *plan, struct memory *memory,
-                                   const arch_regs *regs, const struct own_stack *stack)
-{
-    /*
-     * In the restorer: the frame that it restores need not contain anything like a return address.
-     */
-    if (plan_in_restorer(plan, arch_pc(regs), ARCH_SIGRETURN_LEN))
-        return make_evidence(PROOF_HANDLER, arch_pc(regs), NULL);
-    if (stack->end - arch_sp(regs) > SAFEPOINT_SCAN_MAX)
-        return make_evidence(PROOF_TOO_LONG, arch_sp(regs), NULL);
-    return scan_stack(plan, memory, arch_sp(regs), stack->end);
 }
 
 bool safepoint_wants_unwinder(enum proof proof)
@@ -275,8 +238,15 @@ struct evidence safepoint_prove(const struct plan *plan, const struct modules *m
     const struct own_stack stack = own_stack(modules, memory, regs, main_thread);
     struct evidence evidence = judge_place(plan, memory, regs, &stack, needed);
 
-    if (evidence.proof == PROOF_SAFE)
-        evidence = judge_words(plan, memory, regs, &stack);
+    if (evidence.proof == PROOF_SAFE) {
+        /* In the restorer: the frame that it restores need not contain a return address. */
+        if (plan_in_restorer(plan, arch_pc(regs), ARCH_SIGRETURN_LEN))
+            evidence = make_evidence(PROOF_HANDLER, arch_pc(regs), NULL);
+        else if (stack.end - arch_sp(regs) > SAFEPOINT_SCAN_MAX)
+            evidence = make_evidence(PROOF_TOO_LONG, arch_sp(regs), NULL);
+        else
+            evidence = scan_stack(plan, memory, arch_sp(regs), stack.end);
+    }
     if (evidence.proof == PROOF_SAFE && !main_thread)
         evidence.proof = PROOF_MAYBE_ENDING;
     if (!unwinder || !safepoint_wants_unwinder(evidence.proof))

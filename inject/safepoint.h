@@ -31,7 +31,7 @@ enum proof {
     PROOF_RSEQ,          /* it may be in a restartable sequence, which only the kernel knows */
     PROOF_SYSCALL,       /* it sleeps in a system call that does not only wait: not stopped */
     PROOF_NO_STATUS,     /* its restrictions by the kernel could not be read */
-    /* inject/bounds.h */
+    /* inject/candidates.h */
     PROOF_STRICT,       /* strict seccomp */
     PROOF_SHADOW_STACK, /* x86 CET */
     PROOF_DISPATCH,     /* syscall user dispatch is on */

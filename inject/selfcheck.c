@@ -12,28 +12,6 @@
 
 enum { CHECK_TIMEOUT_NS = 2000000000, CHILD_GOOD = 42 };
 
-/* Runs in the child: never returns. */
-static void child_main(pid_t parent)
-{
-    prctl(PR_SET_PDEATHSIG, SIGKILL);
-    if (getppid() != parent || ptrace(PTRACE_TRACEME, 0, 0, 0))
-        _exit(1);
-    _exit(arch_hold_pattern() ? CHILD_GOOD : 1);
-}
-
-/* Writes in every way in which a target can be written. */
-static bool write_child(const struct session *session, const struct arch_frames *frames)
-{
-    struct memory memory;
-    bool good;
-
-    memory_open(&memory, session->target, session->gate);
-    memory.stopped_tid = session->tid;
-    good = memory_write(&memory, frames->addr, frames->bytes, frames->len);
-    memory_close(&memory);
-    return good;
-}
-
 /* Changes every extended register; then sends the thread through the frame. */
 static bool wreck_and_forge(struct session *session)
 {
@@ -42,8 +20,10 @@ static bool wreck_and_forge(struct session *session)
     const struct arch_gadgets gadgets = {.syscall_return = arch_own_sigreturn(),
                                          .sigreturn = arch_own_sigreturn()};
     const struct arch_last none = {0};
+    struct memory memory;
     arch_regs regs, jump;
     uint64_t mask;
+    bool written;
 
     if (!arch_get_regs(session, &regs) || !arch_get_fp(session, &fp) ||
         !session_get_sigmask(session, &mask) ||
@@ -53,8 +33,12 @@ static bool wreck_and_forge(struct session *session)
     arch_wreck_fp(&wrecked);
     jump = regs;
     arch_enter_sigreturn(&jump, &gadgets, frames.frame0);
-    return write_child(session, &frames) && arch_set_fp(session, &wrecked) &&
-           arch_set_regs(session, &jump);
+    /* In every way in which a target can be written. */
+    memory_open(&memory, session->target, session->gate);
+    memory.stopped_tid = session->tid;
+    written = memory_write(&memory, frames.addr, frames.bytes, frames.len);
+    memory_close(&memory);
+    return written && arch_set_fp(session, &wrecked) && arch_set_regs(session, &jump);
 }
 
 /* The child stops itself with its registers filled; neither side ever spins. */
@@ -76,27 +60,6 @@ static bool check_child(const struct target *target, struct fault *fault)
     return good;
 }
 
-/*
- * Ctrl-C goes to all processes of the terminal: it must not stop the child at
- * another point. Only the parent gets its signals back.
- */
-static pid_t fork_blocked(void)
-{
-    struct cpu_pin pin;
-    sigset_t all, former;
-    pid_t pid;
-
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &former);
-    cpu_pin_begin(&pin);
-    pid = fork();
-    if (pid != 0) {
-        cpu_pin_end(&pin);
-        pthread_sigmask(SIG_SETMASK, &former, NULL);
-    }
-    return pid;
-}
-
 static int collect_child(pid_t pid)
 {
     int status = 0;
@@ -110,10 +73,25 @@ fault_code selfcheck_run(struct procfs *proc, struct fault *fault)
 {
     struct target target = {.proc = proc, .pidfd = -1};
     pid_t parent = getpid();
+    struct cpu_pin pin;
+    sigset_t all, former;
 
-    target.pid = fork_blocked();
-    if (target.pid == 0)
-        child_main(parent);
+    /*
+     * Ctrl-C goes to all processes of the terminal: it must not stop the child at another point.
+     * Only the parent gets its signals back.
+     */
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &former);
+    cpu_pin_begin(&pin);
+    target.pid = fork();
+    if (target.pid == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        if (getppid() != parent || ptrace(PTRACE_TRACEME, 0, 0, 0))
+            _exit(1);
+        _exit(arch_hold_pattern() ? CHILD_GOOD : 1);
+    }
+    cpu_pin_end(&pin);
+    pthread_sigmask(SIG_SETMASK, &former, NULL);
     if (target.pid < 0)
         return fault_set(fault, FAULT_INTERNAL, errno, "check itself", "fork");
     if (!check_child(&target, fault)) {

@@ -23,16 +23,6 @@ struct stop_record *stops_of(struct stops *stops, pid_t tid)
 
 /* ---- where a thread sleeps ---- */
 
-/* Returns how often the thread has slept; 0: unknown, as it has slept at least once. */
-static uint64_t count_sleeps(const struct thread *thread, const struct target *target)
-{
-    struct proc_status status;
-
-    return thread_status(target->proc, target->pid, thread->tid, &status) == 0
-               ? status.voluntary_switches
-               : 0;
-}
-
 void stops_look(struct stop_record *record, const struct thread *thread,
                 const struct target *target, const struct proc_syscall *now)
 {
@@ -45,13 +35,6 @@ void stops_look(struct stop_record *record, const struct thread *thread,
         record->switches = status.voluntary_switches;
 }
 
-/* What else than the thread itself may change such a result. */
-static bool depends_on_others(enum proof proof)
-{
-    return proof == PROOF_SYNCCALL || proof == PROOF_NO_STATUS || proof == PROOF_RSEQ ||
-           proof == PROOF_UNREADABLE || proof >= PROOF_STRICT;
-}
-
 /*
  * At its stop a thread sleeps once, and once more when it goes on with its system
  * call. If it has slept more often, it has been elsewhere.
@@ -59,63 +42,54 @@ static bool depends_on_others(enum proof proof)
 bool stops_is_unchanged(struct stop_record *record, const struct thread *thread,
                         const struct target *target, const struct proc_syscall *now)
 {
+    const enum proof proof = record->last.proof;
+    /* What else than the thread itself may change such a result. */
+    bool depends_on_others = proof == PROOF_SYNCCALL || proof == PROOF_NO_STATUS ||
+                             proof == PROOF_RSEQ || proof == PROOF_UNREADABLE ||
+                             proof >= PROOF_STRICT;
+    struct proc_status status;
     uint64_t slept;
 
     if (!record->stops_there || !record->switches || !now->asleep || now->sp != record->sp ||
-        now->pc != record->pc || record->at.sp != now->sp || depends_on_others(record->last.proof))
+        now->pc != record->pc || record->at.sp != now->sp || depends_on_others ||
+        thread_status(target->proc, target->pid, thread->tid, &status))
         return false;
-    slept = count_sleeps(thread, target);
+    slept = status.voluntary_switches; /* 0: unknown, as it has slept at least once */
     return slept && slept - record->switches <= 2 * (uint64_t)record->stops_there;
 }
 
 /* ---- what a thread's stops show ---- */
 
-static bool is_same_result(const struct stop_record *record, const struct evidence *evidence,
-                           remote_addr pc, remote_addr sp)
+void stops_note(struct stop_record *record, const struct evidence *evidence, remote_addr pc,
+                remote_addr sp)
 {
-    return record->unproven && record->pc == pc && record->sp == sp &&
-           record->outside.proof == evidence->proof && record->outside.address == evidence->address;
-}
-
-static void note_unproven(struct stop_record *record, bool same)
-{
+    bool same = record->unproven && record->pc == pc && record->sp == sp &&
+                record->outside.proof == evidence->proof &&
+                record->outside.address == evidence->address;
+    /* It is in forbidden code, and elsewhere a moment later; or a walk may show more. */
+    bool says_nothing = evidence->proof == PROOF_PC || evidence->unwalked ||
+                        (evidence->proof == PROOF_STACK && !evidence->unfollowed);
     unsigned doublings = record->identical;
 
-    record->unproven = true;
+    record->last = *evidence;
+    record->pc = pc;
+    record->sp = sp;
+    if (says_nothing) {
+        record->not_before = 0;
+        return;
+    }
+    record->outside = *evidence;
+    record->unproven = evidence->unfollowed || evidence->proof == PROOF_NO_TLS;
+    if (!record->unproven) {
+        record->identical = 0;
+        return;
+    }
     record->identical = same ? record->identical + 1 : 0;
     record->not_before = 0;
     if (same)
         record->not_before =
             clock_now() + ((uint64_t)IDENTICAL_NS
                            << (doublings < IDENTICAL_DOUBLINGS ? doublings : IDENTICAL_DOUBLINGS));
-}
-
-/* It is in forbidden code, and elsewhere a moment later; or a walk may show more. */
-static bool says_nothing(const struct evidence *evidence)
-{
-    return evidence->proof == PROOF_PC || evidence->unwalked ||
-           (evidence->proof == PROOF_STACK && !evidence->unfollowed);
-}
-
-void stops_note(struct stop_record *record, const struct evidence *evidence, remote_addr pc,
-                remote_addr sp)
-{
-    bool same = is_same_result(record, evidence, pc, sp);
-
-    record->last = *evidence;
-    record->pc = pc;
-    record->sp = sp;
-    if (says_nothing(evidence)) {
-        record->not_before = 0;
-        return;
-    }
-    record->outside = *evidence;
-    if (evidence->unfollowed || evidence->proof == PROOF_NO_TLS)
-        note_unproven(record, same);
-    else {
-        record->unproven = false;
-        record->identical = 0;
-    }
 }
 
 /* ---- what they cost ---- */

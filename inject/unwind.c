@@ -303,14 +303,6 @@ static void on_fault(int signo)
     signal(signo, SIG_DFL); /* one of the tool's own: it comes again at once, and ends it */
 }
 
-static void catch_faults(struct unwinder *unwinder)
-{
-    const struct sigaction action = {.sa_handler = on_fault, .sa_flags = SA_NODEFER};
-
-    for (size_t i = 0; i < FAULT_SIGNALS; i++)
-        sigaction(fault_signals[i], &action, &unwinder->former[i]);
-}
-
 static int take_step(const struct unwinder *unwinder, unw_cursor_t *cursor)
 {
     sigjmp_buf here;
@@ -337,6 +329,7 @@ struct unwinder *unwinder_new(struct memory *memory, const struct modules *modul
         .resume = no_resume,
         .get_proc_name = no_name,
     };
+    const struct sigaction action = {.sa_handler = on_fault, .sa_flags = SA_NODEFER};
     struct unwinder *unwinder = calloc(1, sizeof *unwinder);
 
     if (!unwinder)
@@ -353,7 +346,8 @@ struct unwinder *unwinder_new(struct memory *memory, const struct modules *modul
         return NULL;
     }
     unwinder->library.set_caching(unwinder->space, UNW_CACHE_GLOBAL);
-    catch_faults(unwinder);
+    for (size_t i = 0; i < FAULT_SIGNALS; i++)
+        sigaction(fault_signals[i], &action, &unwinder->former[i]);
     return unwinder;
 }
 
@@ -372,26 +366,6 @@ static struct evidence make_walk_evidence(enum proof proof, remote_addr address,
                                           unsigned frames)
 {
     return (struct evidence){.proof = proof, .address = address, .what = what, .frames = frames};
-}
-
-/* Reads the stack once instead of one word at a time. */
-static void take_snapshot(struct unwinder *unwinder, remote_addr sp, remote_addr end)
-{
-    size_t len = end - sp < SNAPSHOT_MAX ? (size_t)(end - sp) : SNAPSHOT_MAX;
-
-    unwinder->stack_start = sp;
-    unwinder->stack_end = end;
-    unwinder->beyond_len = 0;
-    unwinder->stack_len = memory_read(unwinder->memory, sp, unwinder->snapshot, len) ? len : 0;
-}
-
-/*
- * A call may be the last instruction of its range; where a signal interrupted
- * the thread, pc is exact.
- */
-static const struct code_range *forbidden_at(const struct plan *plan, remote_addr pc, bool exact)
-{
-    return ranges_find(&plan->forbidden, exact ? pc : pc - 1);
 }
 
 /* A frame of the walk. */
@@ -484,7 +458,11 @@ static struct evidence walk_frames(struct unwinder *unwinder, const struct plan 
             unwinder->library.get_reg(&step->cursor, UNW_REG_SP, &sp) < 0)
             return make_walk_evidence(PROOF_UNWIND, 0, NULL, frames);
         pc += step->before;
-        range = forbidden_at(plan, pc, exact);
+        /*
+         * A call may be the last instruction of its range; where a signal interrupted the thread,
+         * pc is exact.
+         */
+        range = ranges_find(&plan->forbidden, exact ? pc : pc - 1);
         if (range)
             return make_walk_evidence(frames == 1 ? PROOF_PC : PROOF_STACK, pc, range->what,
                                       frames);
@@ -512,6 +490,8 @@ struct evidence unwinder_prove(struct unwinder *unwinder, const struct plan *pla
                                const arch_regs *regs, remote_addr stack_end)
 {
     struct step step = {.exact = true};
+    remote_addr sp = arch_sp(regs);
+    size_t len = stack_end - sp < SNAPSHOT_MAX ? (size_t)(stack_end - sp) : SNAPSHOT_MAX;
 
     unwinder->place = arch_way_of(regs);
     unwinder->frames = &plan->frames;
@@ -519,7 +499,11 @@ struct evidence unwinder_prove(struct unwinder *unwinder, const struct plan *pla
     unwinder->reads_left = READS_MAX;
     unwinder->code_left = CODE_MAX;
     unwinder->library.flush(unwinder->space, 0, 0);
-    take_snapshot(unwinder, arch_sp(regs), stack_end);
+    /* Reads the stack once instead of one word at a time. */
+    unwinder->stack_start = sp;
+    unwinder->stack_end = stack_end;
+    unwinder->beyond_len = 0;
+    unwinder->stack_len = memory_read(unwinder->memory, sp, unwinder->snapshot, len) ? len : 0;
     if (unwinder->library.init(&step.cursor, unwinder->space, unwinder) < 0)
         return make_walk_evidence(PROOF_UNWIND, 0, NULL, 0);
     return walk_frames(unwinder, plan, &step);

@@ -60,33 +60,6 @@ static enum called judge_call(struct ways *ways, const struct way_reader *reader
     return found.open || found.too_many ? CALLED_MAYBE : CALLED_NOT;
 }
 
-/* The returns that remain. */
-struct choice {
-    const struct way *only;
-    remote_addr address;
-    enum called called;
-    size_t count;
-};
-
-static struct choice choose_return(struct ways *ways, const struct way_reader *reader,
-                                   const struct ways_found *found, remote_addr place)
-{
-    const struct leave_query *query = reader->ctx;
-    struct choice choice = {.count = 0};
-
-    for (size_t i = 0; i < found->count && choice.count < 2; i++) {
-        uint64_t word;
-        if (!read_slot(reader->ctx, arch_sp(&found->returns[i].regs), &word) ||
-            !may_be_return(query, word))
-            continue;
-        enum called called = judge_call(ways, reader, word, place);
-        if (called == CALLED_NOT)
-            continue;
-        choice = (struct choice){&found->returns[i], word, called, choice.count + 1};
-    }
-    return choice;
-}
-
 /*
  * If not all ways are known, the right return may be missing, and a wrong one
  * must not take its place.
@@ -95,18 +68,31 @@ bool ways_leave(struct ways *ways, const struct leave_query *query, unsigned *le
 {
     const struct way_reader reader = {read_code, read_slot, (void *)(uintptr_t)query, left};
     struct ways_found found;
-    remote_addr slot;
+    const struct way *only = NULL; /* of the returns that remain */
+    remote_addr address = 0;
+    enum called called = CALLED_NOT;
 
     arch_follow_ways(ways, &reader, at, 0, &found);
     if (found.too_many)
         return false;
-    struct choice choice = choose_return(ways, &reader, &found, arch_pc(&at->regs));
-    if (choice.count != 1 || ((found.open || found.lost) && choice.called != CALLED))
+    for (size_t i = 0; i < found.count; i++) {
+        uint64_t word;
+        if (!read_slot(reader.ctx, arch_sp(&found.returns[i].regs), &word) ||
+            !may_be_return(query, word))
+            continue;
+        enum called judged = judge_call(ways, &reader, word, arch_pc(&at->regs));
+        if (judged == CALLED_NOT)
+            continue;
+        if (only)
+            return false;
+        only = &found.returns[i];
+        address = word;
+        called = judged;
+    }
+    if (!only || ((found.open || found.lost) && called != CALLED) ||
+        arch_sp(&only->regs) < arch_sp(&at->regs))
         return false;
-    slot = arch_sp(&choice.only->regs);
-    if (slot < arch_sp(&at->regs))
-        return false;
-    *at = *choice.only;
-    arch_take_return(at, choice.address);
+    *at = *only;
+    arch_take_return(at, address);
     return true;
 }

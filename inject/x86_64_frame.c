@@ -1,14 +1,16 @@
 /*
- * x86-64: the signal frames.
+ * x86-64: the signal frames, and the pattern by which the self-check finds out whether this
+ * kernel restores every extended register from one.
  *
  * The kernel restores a thread from a frame regardless of who wrote it; the
  * rules are those of arch/x86/kernel/signal_64.c (rt_sigreturn,
  * restore_sigcontext) and arch/x86/kernel/fpu/signal.c (fpu__restore_sig).
  */
 #include "inject/arch.h"
-#include "inject/scratch.h"
-#include "inject/x86_64_xstate.h"
+#include "inject/perform.h"
 
+#include <cpuid.h>
+#include <signal.h>
 #include <string.h>
 #include <sys/syscall.h>
 
@@ -20,6 +22,14 @@ enum {
     MAGIC2_LEN = 4,
     MAP_SLOTS = 16, /* the store gadget's address and a register that it may pop */
     UC_FLAGS = 7,   /* UC_FP_XSTATE | UC_SIGCONTEXT_SS | UC_STRICT_RESTORE_SS */
+    XSTATE_COMPONENTS = 63,
+    FCW_AT = 0, /* byte offsets in the FXSAVE area */
+    XSTATE_LEGACY_MXCSR = 24,
+    XSTATE_LEGACY_XMM = 160,
+    XSTATE_BV = 512, /* first word of the XSAVE header */
+    XSTATE_HEADER_END = 576,
+    MXCSR_INITIAL = 0x1f80,
+    XSAVE_MAX = 16384,
 };
 
 #define XFEATURES_AMX   (3ull << 17) /* XTILECFG, XTILEDATA */
@@ -63,11 +73,29 @@ struct sw_bytes {
 };
 _Static_assert(sizeof(struct sw_bytes) == XSAVE_LEGACY - SW_RESERVED, "_fpx_sw_bytes");
 
-static uint64_t load64(const unsigned char *at)
+/* ---- the extended state ---- */
+
+struct xstate_component {
+    uint32_t size, offset; /* bytes, standard format; size 0: the CPU does not have it */
+};
+
+/*
+ * Returns component n, from 2 on (CPUID leaf 0xd). Read once and cached: in a
+ * virtual machine each CPUID costs 8 microseconds, and some are needed while a
+ * thread is stopped.
+ */
+static struct xstate_component xstate_component(unsigned n)
 {
-    uint64_t word;
-    memcpy(&word, at, sizeof word);
-    return word;
+    static struct {
+        bool known;
+        struct xstate_component value;
+    } table[XSTATE_COMPONENTS];
+    unsigned ecx, edx;
+
+    if (!table[n].known)
+        __cpuid_count(0xd, n, table[n].value.size, table[n].value.offset, ecx, edx);
+    table[n].known = true;
+    return table[n].value;
 }
 
 /*
@@ -100,10 +128,12 @@ static bool image_for_frame(unsigned char *image, const struct arch_fp *fp)
 {
     struct sw_bytes sw = {.magic1 = FP_XSTATE_MAGIC1};
     const uint32_t magic2 = FP_XSTATE_MAGIC2;
-    uint64_t xcr0 = load64(fp->bytes + SW_RESERVED), used = load64(fp->bytes + XSTATE_BV);
+    uint64_t xcr0, used;
 
     if (fp->len < XSTATE_HEADER_END)
         return false;
+    memcpy(&xcr0, fp->bytes + SW_RESERVED, sizeof xcr0);
+    memcpy(&used, fp->bytes + XSTATE_BV, sizeof used);
     if (!(used & XFEATURES_AMX))
         xcr0 &= ~XFEATURES_AMX;
     size_t size = user_size(xcr0);
@@ -120,6 +150,18 @@ static bool image_for_frame(unsigned char *image, const struct arch_fp *fp)
     memcpy(image + XSTATE_BV, &used, sizeof used);
     return true;
 }
+
+/* An empty XSTATE_BV gives every component its initial value (XRSTOR); MXCSR is used as it is. */
+void arch_reset_fp(struct arch_fp *fp)
+{
+    const uint64_t none = 0;
+    const uint32_t mxcsr = MXCSR_INITIAL;
+
+    memcpy(fp->bytes + XSTATE_BV, &none, sizeof none);
+    memcpy(fp->bytes + XSTATE_LEGACY_MXCSR, &mxcsr, sizeof mxcsr);
+}
+
+/* ---- the frames ---- */
 
 static void fill_frame(struct signal_frame *frame, const arch_regs *regs, remote_addr fpstate,
                        uint64_t mask, remote_addr restorer)
@@ -166,20 +208,6 @@ static remote_addr frame_below(remote_addr top)
     return ((top - FRAME_SIZE) & ~15ull) - 8;
 }
 
-static void lay_out_frames(struct arch_frames *frames, remote_addr fpstate, uint64_t image_size,
-                           const struct arch_gadgets *gadgets, bool has_last)
-{
-    frames->frame0 = frame_below(fpstate);
-    frames->last = has_last ? frame_below(frames->frame0) : frames->frame0;
-    frames->last_arg = has_last ? frames->last + offsetof(struct signal_frame, di) : 0;
-    frames->unmap = frame_below(frames->last);
-    frames->addr = frames->unmap - MAP_SLOTS;
-    /* A store that pops a register takes both slots; one that does not takes only the upper. */
-    frames->map = frames->addr + (gadgets->store_form == ARCH_STORE_POPS ? 0 : 8);
-    frames->unmap_arg = frames->unmap + offsetof(struct signal_frame, di);
-    frames->len = (size_t)(fpstate + image_size - frames->addr);
-}
-
 bool arch_forge(struct arch_frames *frames, const arch_regs *regs, const arch_regs *resume,
                 uint64_t mask, const struct arch_fp *fp, const struct arch_gadgets *gadgets,
                 uint64_t scratch_len, const struct arch_last *last)
@@ -190,7 +218,15 @@ bool arch_forge(struct arch_frames *frames, const arch_regs *regs, const arch_re
     arch_regs unmap = *regs, then = *regs;
     struct signal_frame frame;
 
-    lay_out_frames(frames, fpstate, image_size, gadgets, last->function);
+    frames->frame0 = frame_below(fpstate);
+    frames->last = last->function ? frame_below(frames->frame0) : frames->frame0;
+    frames->last_arg = last->function ? frames->last + offsetof(struct signal_frame, di) : 0;
+    frames->unmap = frame_below(frames->last);
+    frames->addr = frames->unmap - MAP_SLOTS;
+    /* A store that pops a register takes both slots; one that does not takes only the upper. */
+    frames->map = frames->addr + (gadgets->store_form == ARCH_STORE_POPS ? 0 : 8);
+    frames->unmap_arg = frames->unmap + offsetof(struct signal_frame, di);
+    frames->len = (size_t)(fpstate + image_size - frames->addr);
     if (frames->len > sizeof frames->bytes)
         return false;
     memset(frames->bytes, 0, frames->len);
@@ -203,7 +239,7 @@ bool arch_forge(struct arch_frames *frames, const arch_regs *regs, const arch_re
     }
     arch_enter_syscall(&unmap, gadgets, frames->last, SYS_munmap, unmap_args);
     /* The handler of a signal that waited must not leave before the area is unmapped. */
-    fill_frame(&frame, &unmap, fpstate, scratch_call_mask(), gadgets->sigreturn);
+    fill_frame(&frame, &unmap, fpstate, perform_call_mask(), gadgets->sigreturn);
     memcpy(frames->bytes + MAP_SLOTS, &frame, sizeof frame);
     memcpy(frames->bytes + (frames->map - frames->addr), &gadgets->store, sizeof gadgets->store);
     return image_for_frame(frames->bytes + (fpstate - frames->addr), fp);
@@ -223,12 +259,116 @@ size_t arch_return_chain(unsigned char *out, size_t size, const struct arch_fram
     return len;
 }
 
-/* An empty XSTATE_BV gives every component its initial value (XRSTOR); MXCSR is used as it is. */
-void arch_reset_fp(struct arch_fp *fp)
-{
-    const uint64_t none = 0;
-    const uint32_t mxcsr = 0x1f80;
+/* ---- the self-check ---- */
 
-    memcpy(fp->bytes + XSTATE_BV, &none, sizeof none);
-    memcpy(fp->bytes + XSTATE_LEGACY_MXCSR, &mxcsr, sizeof mxcsr);
+#define FEATURE_PKRU 9
+
+/* Components without reserved bits: AVX, opmask, ZMM_Hi256, Hi16_ZMM. */
+static const unsigned free_form[] = {2, 5, 6, 7};
+
+static void fill_bytes(unsigned char *at, size_t len, unsigned seed)
+{
+    for (size_t i = 0; i < len; i++)
+        at[i] = (unsigned char)(seed + i * 7 + (i >> 5) * 13);
+}
+
+/* Fills only state without reserved bits: xmm, ymm, zmm, mask registers, MXCSR, x87 control. */
+static uint64_t make_pattern(unsigned char *area, uint64_t features)
+{
+    const uint32_t mxcsr = MXCSR_INITIAL | 0x6000; /* round toward zero */
+    const uint16_t control = 0x037f | 0x0400;      /* x87: round down */
+    uint64_t used = XFEATURES_FPSSE;
+
+    memset(area, 0, XSAVE_MAX);
+    memcpy(area + FCW_AT, &control, sizeof control);
+    memcpy(area + XSTATE_LEGACY_MXCSR, &mxcsr, sizeof mxcsr);
+    fill_bytes(area + XSTATE_LEGACY_XMM, 256, 1);
+    for (size_t i = 0; i < ARRAY_LEN(free_form); i++) {
+        struct xstate_component component = xstate_component(free_form[i]);
+        if (!(features >> free_form[i] & 1))
+            continue;
+        fill_bytes(area + component.offset, component.size, free_form[i] * 31);
+        used |= 1ull << free_form[i];
+    }
+    memcpy(area + XSTATE_BV, &used, sizeof used);
+    return used;
+}
+
+/* No vector register may be touched between the two instructions, so they are one asm block. */
+static void hold_registers(unsigned char *before, unsigned char *after, uint64_t used, long pid)
+{
+    register uint64_t features __asm__("r8") = used;
+
+    __asm__ volatile("movl %%r8d, %%eax\n"
+                     "movq %%r8, %%rdx\n"
+                     "shrq $32, %%rdx\n"
+                     "xrstor64 (%[before])\n"
+                     "movl %[kill], %%eax\n"
+                     "syscall\n"
+                     "movl %%r8d, %%eax\n"
+                     "movq %%r8, %%rdx\n"
+                     "shrq $32, %%rdx\n"
+                     "xsave64 (%[after])\n"
+                     :
+                     : [before] "r"(before), [after] "r"(after), [kill] "i"(SYS_kill),
+                       "r"(features), "D"(pid), "S"((long)SIGSTOP)
+                     : "rax", "rcx", "rdx", "r11", "memory", "cc");
+}
+
+bool arch_hold_pattern(void)
+{
+    static _Alignas(64) unsigned char before[XSAVE_MAX], after[XSAVE_MAX];
+    uint32_t low, high;
+    unsigned eax, ebx, ecx = 0, edx;
+
+    if (!__get_cpuid(1, &eax, &ebx, &ecx, &edx) || !(ecx & bit_OSXSAVE))
+        return false;
+    __asm__ volatile("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
+    uint64_t features = ((uint64_t)high << 32 | low) & ~XFEATURES_AMX & ~(1ull << FEATURE_PKRU);
+    uint64_t used = make_pattern(before, features);
+    hold_registers(before, after, used, getpid());
+    if (memcmp(before + XSTATE_LEGACY_XMM, after + XSTATE_LEGACY_XMM, 256) != 0 ||
+        memcmp(before + XSTATE_LEGACY_MXCSR, after + XSTATE_LEGACY_MXCSR, 4) != 0 ||
+        memcmp(before + FCW_AT, after + FCW_AT, 2) != 0)
+        return false;
+    for (unsigned n = 2; n < 9; n++) {
+        struct xstate_component component = xstate_component(n);
+        if (used >> n & 1 &&
+            memcmp(before + component.offset, after + component.offset, component.size) != 0)
+            return false;
+    }
+    return true;
+}
+
+void arch_wreck_fp(struct arch_fp *fp)
+{
+    uint64_t used;
+
+    memset(fp->bytes + XSTATE_LEGACY_XMM, 0x5a, 256);
+    memcpy(&used, fp->bytes + XSTATE_BV, sizeof used);
+    for (size_t i = 0; i < ARRAY_LEN(free_form); i++) {
+        struct xstate_component component = xstate_component(free_form[i]);
+        if (used >> free_form[i] & 1 && component.offset + component.size <= fp->len)
+            memset(fp->bytes + component.offset, 0x5a, component.size);
+    }
+}
+
+void arch_enter_sigreturn(arch_regs *regs, const struct arch_gadgets *gadgets, remote_addr sp)
+{
+    regs->rip = gadgets->sigreturn;
+    regs->rsp = sp + 8;
+    regs->orig_rax = (unsigned long long)-1;
+}
+
+__asm__(".pushsection .text\n"
+        ".balign 16\n"
+        "own_sigreturn:\n"
+        "   movq $15, %rax\n"
+        "   syscall\n"
+        ".popsection\n");
+extern const unsigned char own_sigreturn[];
+
+remote_addr arch_own_sigreturn(void)
+{
+    return (remote_addr)(uintptr_t)own_sigreturn;
 }

@@ -89,15 +89,6 @@ static bool take_legacy(struct form *form, unsigned char byte)
     }
 }
 
-static void take_rex(struct form *form, unsigned char rex)
-{
-    form->rex = true;
-    form->wide = rex & 8;
-    form->rex_r = rex & 4 ? 8 : 0;
-    form->rex_x = rex & 2 ? 8 : 0;
-    form->rex_b = rex & 1 ? 8 : 0;
-}
-
 /* Reads all prefixes and the first byte of the opcode. 67 stands only before calls. */
 static bool take_prefixes(struct form *form, unsigned char *opcode)
 {
@@ -109,7 +100,11 @@ static bool take_prefixes(struct form *form, unsigned char *opcode)
         small |= *opcode == 0x67;
     } while (*opcode == 0x67 || take_legacy(form, *opcode));
     if ((*opcode & 0xf0) == 0x40) {
-        take_rex(form, *opcode);
+        form->rex = true;
+        form->wide = *opcode & 8;
+        form->rex_r = *opcode & 4 ? 8 : 0;
+        form->rex_x = *opcode & 2 ? 8 : 0;
+        form->rex_b = *opcode & 1 ? 8 : 0;
         if (!take_code_byte(form, opcode))
             return false;
     }
@@ -256,25 +251,6 @@ static struct opcode shifts(unsigned char byte)
     return unknown_opcode;
 }
 
-static struct opcode constants(unsigned char byte)
-{
-    if (byte < 0xb8)
-        return (struct opcode){.imm = IMM8};
-    return (struct opcode){.imm = IMM_FULL};
-}
-
-/* 90 to 9f. */
-static struct opcode exchanges(unsigned char byte)
-{
-    if (byte <= 0x98)
-        return (struct opcode){.writes = W_AX};
-    if (byte == 0x99)
-        return (struct opcode){.writes = W_DX};
-    if (byte == 0x9b || byte == 0x9e || byte == 0x9f)
-        return (struct opcode){.writes = W_AX};
-    return unknown_opcode;
-}
-
 /* f6, f7, fe, ff and the single bytes between them. */
 static struct opcode groups(unsigned char byte, unsigned char modrm)
 {
@@ -309,11 +285,13 @@ static struct opcode one_byte(unsigned char byte, unsigned char next)
     case 0x8:
         return moves(byte);
     case 0x9:
-        return exchanges(byte);
+        if (byte <= 0x98 || byte == 0x9b || byte == 0x9e || byte == 0x9f)
+            return (struct opcode){.writes = W_AX};
+        return byte == 0x99 ? (struct opcode){.writes = W_DX} : unknown_opcode;
     case 0xa:
         return strings(byte);
     case 0xb:
-        return constants(byte);
+        return (struct opcode){.imm = byte < 0xb8 ? IMM8 : IMM_FULL};
     case 0xc:
     case 0xd:
         return shifts(byte);
@@ -331,15 +309,6 @@ static bool long_has_imm8(unsigned char byte)
 {
     return (byte >= 0x70 && byte <= 0x73) || byte == 0xa4 || byte == 0xac || byte == 0xba ||
            byte == 0xc2 || (byte >= 0xc4 && byte <= 0xc6);
-}
-
-/* Those without ModRM that compilers and hand-written code use. */
-static bool long_is_alone(unsigned char byte, struct opcode *opcode)
-{
-    if (byte != 0x05 && byte != 0x31 && byte != 0x77 && byte != 0xa2)
-        return false;
-    *opcode = (struct opcode){.writes = byte == 0x77 ? 0 : W_AX | W_DX | W_CX};
-    return true;
 }
 
 static unsigned long_writes(const struct form *form, unsigned char byte)
@@ -376,10 +345,11 @@ static bool long_is_unknown(unsigned char byte)
 
 static struct opcode two_bytes(const struct form *form, unsigned char byte)
 {
-    struct opcode opcode;
-
-    if (long_is_alone(byte, &opcode))
-        return opcode;
+    /* Those without ModRM that compilers and hand-written code use. */
+    if (byte == 0x77)
+        return (struct opcode){.writes = 0};
+    if (byte == 0x05 || byte == 0x31 || byte == 0xa2)
+        return (struct opcode){.writes = W_AX | W_DX | W_CX};
     if (long_is_unknown(byte))
         return unknown_opcode;
     return (struct opcode){.modrm = true,
@@ -562,31 +532,19 @@ static enum insn_kind computed_kind(const struct form *form, unsigned char byte,
                                                 : INSN_OTHER;
 }
 
-/* ff: inc, dec, call, jmp, push; 8f: pop. INSN_OTHER: none of the last four. */
-static enum insn_kind group_kind(const struct form *form, unsigned char byte)
-{
-    static const enum insn_kind kinds[8] = {[2] = INSN_CALL, [4] = INSN_LEAVES, [6] = INSN_PUSH};
-
-    if (byte == 0x8f)
-        return INSN_POP;
-    return byte == 0xff ? kinds[form->field] : INSN_OTHER;
-}
-
-static void take_store(const struct form *form, const struct opcode *opcode, struct insn *out)
-{
-    out->stores = opcode->modrm && opcode->writes & W_RM && form->plain;
-    out->store_base = form->rm;
-    out->store_at = form->disp;
-}
-
 static bool decode_operands(struct form *form, const struct opcode *opcode, unsigned char byte,
                             struct insn *out)
 {
+    /* ff: inc, dec, call, jmp, push. */
+    static const enum insn_kind kinds[8] = {[2] = INSN_CALL, [4] = INSN_LEAVES, [6] = INSN_PUSH};
+
     if (opcode->unknown || (opcode->modrm && !take_modrm(form)) ||
         !take_immediate(form, opcode->imm, &out->value))
         return false;
     out->writes = written(form, opcode);
-    take_store(form, opcode, out);
+    out->stores = opcode->modrm && opcode->writes & W_RM && form->plain;
+    out->store_base = form->rm;
+    out->store_at = form->disp;
     if ((byte & 0xf0) == 0xb0) /* mov $imm,%reg */
         out->writes |= bit_of(form, (byte & 7) | form->rex_b, byte < 0xb8);
     if (byte > 0x90 && byte <= 0x97) /* xchg %rax,%reg */
@@ -595,8 +553,9 @@ static bool decode_operands(struct form *form, const struct opcode *opcode, unsi
         out->writes = 0;
     if ((byte == 0xc7 || byte == 0xc6 || byte == 0x8f) && form->field) /* xbegin, XOP */
         return false;
-    out->kind = opcode->modrm ? group_kind(form, byte) : INSN_OTHER;
-    if (out->kind == INSN_POP) {
+    out->kind = opcode->modrm && byte == 0xff ? kinds[form->field] : INSN_OTHER;
+    if (opcode->modrm && byte == 0x8f) {
+        out->kind = INSN_POP;
         out->reg = form->mod == 3 ? form->rm : REG_NONE;
         out->writes = 0;
     } else if (out->kind == INSN_OTHER && opcode->modrm) {

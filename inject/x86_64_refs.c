@@ -30,15 +30,6 @@ static const unsigned char operands[256] = {
     [0xfe] = OPERAND_PLAIN, [0xff] = OPERAND_PLAIN,
 };
 
-/* The same after 0f: moves of vectors, cmov, movzx, movsx, cmpxchg, xadd. */
-static bool is_long_opcode(unsigned char opcode)
-{
-    return (opcode >= 0x40 && opcode < 0x50) || (opcode >= 0x10 && opcode <= 0x17) ||
-           (opcode >= 0x28 && opcode <= 0x2f) || (opcode >= 0x51 && opcode <= 0x7f) ||
-           (opcode >= 0xb6 && opcode <= 0xbf) || opcode == 0xaf || opcode == 0xb0 ||
-           opcode == 0xb1 || opcode == 0xc0 || opcode == 0xc1 || opcode >= 0xd0;
-}
-
 static remote_addr displacement(const unsigned char *at)
 {
     int32_t value;
@@ -46,19 +37,19 @@ static remote_addr displacement(const unsigned char *at)
     return (remote_addr)(int64_t)value;
 }
 
-static void report_ref(const struct ref_query *query, remote_addr at, enum ref_kind kind,
-                       remote_addr target)
-{
-    const struct ref ref = {.at = at, .target = target, .kind = kind};
-
-    if ((query->kinds & kind) && target >= query->low && target < query->high)
-        query->visit(query->ctx, &ref);
-}
-
-/* True if the ModRM byte at code[i] follows a two-byte opcode. */
+/*
+ * True if the ModRM byte at code[i] follows a two-byte opcode of these: moves of vectors, cmov,
+ * movzx, movsx, cmpxchg, xadd.
+ */
 static bool has_long_opcode(const unsigned char *code, size_t i)
 {
-    return i >= 2 && code[i - 2] == 0x0f && is_long_opcode(code[i - 1]);
+    if (i < 2 || code[i - 2] != 0x0f)
+        return false;
+    unsigned char opcode = code[i - 1];
+    return (opcode >= 0x40 && opcode < 0x50) || (opcode >= 0x10 && opcode <= 0x17) ||
+           (opcode >= 0x28 && opcode <= 0x2f) || (opcode >= 0x51 && opcode <= 0x7f) ||
+           (opcode >= 0xb6 && opcode <= 0xbf) || opcode == 0xaf || opcode == 0xb0 ||
+           opcode == 0xb1 || opcode == 0xc0 || opcode == 0xc1 || opcode >= 0xd0;
 }
 
 /* Returns the access of the moves, comparisons and tests that have a ModRM byte at code[i]. */
@@ -79,11 +70,12 @@ static enum ref_access access_of(const unsigned char *code, size_t i, unsigned *
     return opcode == 0x8b ? REF_READ : opcode == 0x89 ? REF_WRITE : REF_OTHER;
 }
 
-/* Reports an operand that is in memory, or its address; the ModRM byte is code[i]. */
-static void report_operand(const struct ref_query *query, const unsigned char *code, size_t i,
-                           remote_addr at, enum ref_kind kind, remote_addr target)
+/* The reference is at code[i]; of an operand in memory, or of its address, that is its ModRM byte.
+ */
+static void report_ref(const struct ref_query *query, const unsigned char *code, size_t i,
+                       remote_addr address, enum ref_kind kind, remote_addr target)
 {
-    struct ref ref = {.at = at, .target = target, .kind = kind};
+    struct ref ref = {.at = address + i, .target = target, .kind = kind};
 
     if (!(query->kinds & kind) || target < query->low || target >= query->high)
         return;
@@ -136,11 +128,11 @@ static void visit_absolute(const unsigned char *code, size_t i, remote_addr addr
     size_t after;
 
     if ((byte & 0xf8) == 0xb8 || byte == 0x68) /* mov $imm32,%reg; push $imm32 */
-        report_ref(query, address + i, REF_ADDRESS, displacement(code + i + 1));
+        report_ref(query, code, i, address, REF_ADDRESS, displacement(code + i + 1));
     if ((byte == 0xc7 && (modrm & 0xf8) == 0xc0) || (byte == 0x81 && (modrm & 0xf8) == 0xf8))
-        report_ref(query, address + i, REF_ADDRESS, displacement(code + i + 2)); /* mov, cmp */
+        report_ref(query, code, i, address, REF_ADDRESS, displacement(code + i + 2)); /* mov, cmp */
     if (byte == 0x3d && i > 0 && code[i - 1] == 0x48)
-        report_ref(query, address + i, REF_ADDRESS,
+        report_ref(query, code, i, address, REF_ADDRESS,
                    displacement(code + i + 1)); /* cmp $imm32,%rax */
     /* As ModRM: disp32(%base), disp32(%base,%index), disp32(,%index). */
     bool sib = (byte & 7) == 4;
@@ -148,21 +140,7 @@ static void visit_absolute(const unsigned char *code, size_t i, remote_addr addr
         return;
     enum ref_kind kind = operand_kind(code, i, &after);
     if (kind)
-        report_operand(query, code, i, address + i, kind, displacement(code + i + 1 + sib));
-}
-
-/* Chooses bytes that may start or end the part of an instruction that is searched. */
-static void choose_bytes(bool chosen[256], const struct ref_query *query)
-{
-    memset(chosen, 0, 256 * sizeof *chosen);
-    chosen[0xe8] = query->kinds & REF_CALL;
-    chosen[0xe9] = query->kinds & REF_JUMP;
-    for (unsigned i = 0; i < 256; i++) {
-        if ((i & 0xf0) == 0x80 && query->kinds & REF_JUMP)
-            chosen[i] = true; /* jcc rel32, after 0f */
-        if ((i & 0xc7) == 5 && query->kinds & (REF_ADDRESS | REF_DATA))
-            chosen[i] = true; /* ModRM: disp32(%rip) */
-    }
+        report_ref(query, code, i, address, kind, displacement(code + i + 1 + sib));
 }
 
 static void visit_byte(const unsigned char *code, size_t i, remote_addr address,
@@ -172,26 +150,14 @@ static void visit_byte(const unsigned char *code, size_t i, remote_addr address,
     size_t after;
 
     if (byte == 0xe8)
-        report_ref(query, address + i, REF_CALL, address + i + 5 + displacement(code + i + 1));
+        report_ref(query, code, i, address, REF_CALL, address + i + 5 + displacement(code + i + 1));
     else if (byte == 0xe9 || ((byte & 0xf0) == 0x80 && code[i - 1] == 0x0f))
-        report_ref(query, address + i, REF_JUMP, address + i + 5 + displacement(code + i + 1));
+        report_ref(query, code, i, address, REF_JUMP, address + i + 5 + displacement(code + i + 1));
     else if ((byte & 0xc7) == 5) {
         enum ref_kind kind = operand_kind(code, i, &after);
         if (kind)
-            report_operand(query, code, i, address + i, kind,
-                           address + i + 5 + after + displacement(code + i + 1));
-    }
-}
-
-/* Does the same as refs_visit, three times as fast: memchr finds the opcode of a call. */
-static void visit_call_refs(const unsigned char *code, size_t end, remote_addr address,
-                            const struct ref_query *query)
-{
-    const unsigned char *at = code + 2;
-
-    while (at < code + end && (at = memchr(at, 0xe8, (size_t)(code + end - at)))) {
-        visit_byte(code, (size_t)(at - code), address, query);
-        at++;
+            report_ref(query, code, i, address, kind,
+                       address + i + 5 + after + displacement(code + i + 1));
     }
 }
 
@@ -201,13 +167,23 @@ void refs_visit(const unsigned char *code, size_t len, size_t fresh, remote_addr
     /* From the third byte on, so that an opcode before ModRM is in the same piece. */
     size_t end = len < 7 ? 0 : fresh + 2 < len - 6 ? fresh + 2 : len - 6;
     bool absolute = query->absolute && query->kinds & (REF_ADDRESS | REF_DATA);
-    bool chosen[256];
+    bool chosen[256] = {false}; /* bytes that may start or end the part that is searched */
 
+    /* Three times as fast: memchr finds the opcode of a call. */
     if (query->kinds == REF_CALL) {
-        visit_call_refs(code, end, address, query);
+        for (const unsigned char *at = code + 2;
+             at < code + end && (at = memchr(at, 0xe8, (size_t)(code + end - at))); at++)
+            visit_byte(code, (size_t)(at - code), address, query);
         return;
     }
-    choose_bytes(chosen, query);
+    chosen[0xe8] = query->kinds & REF_CALL;
+    chosen[0xe9] = query->kinds & REF_JUMP;
+    for (unsigned i = 0; i < 256; i++) {
+        if ((i & 0xf0) == 0x80 && query->kinds & REF_JUMP)
+            chosen[i] = true; /* jcc rel32, after 0f */
+        if ((i & 0xc7) == 5 && query->kinds & (REF_ADDRESS | REF_DATA))
+            chosen[i] = true; /* ModRM: disp32(%rip) */
+    }
     for (size_t i = 2; i < end; i++) {
         if (chosen[code[i]])
             visit_byte(code, i, address, query);
@@ -243,19 +219,14 @@ static bool calls_register(const unsigned char *code, size_t len)
     return false;
 }
 
-/*
- * mov $number,%eax right before a system call, but not mov $number,%r8d, nor
- * mov number(%r8),%edi and its like: no other number counts.
- */
-static bool loads_own_number(const unsigned char *at, size_t back)
-{
-    return back >= 6 && at[-5] == 0xb8 && (at[-6] & 0xf0) != 0x40 && (at[-6] & 0xf9) != 0x89 &&
-           at[-3] <= 1 && at[-2] == 0 && at[-1] == 0;
-}
-
 static bool is_fork(const unsigned char *at, size_t back)
 {
-    if (loads_own_number(at, back))
+    /*
+     * mov $number,%eax right before a system call, but not mov $number,%r8d, nor
+     * mov number(%r8),%edi and its like: no other number counts.
+     */
+    if (back >= 6 && at[-5] == 0xb8 && (at[-6] & 0xf0) != 0x40 && (at[-6] & 0xf9) != 0x89 &&
+        at[-3] <= 1 && at[-2] == 0 && at[-1] == 0)
         return loads_fork_number(at - 5, 5);
     for (const unsigned char *number = at - back; number < at; number++)
         if (loads_fork_number(number, (size_t)(at - number)))

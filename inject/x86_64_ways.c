@@ -71,31 +71,6 @@ static unsigned long long *register_of(arch_regs *regs, unsigned reg)
     return list[reg];
 }
 
-static void state_from_way(struct state *state, const struct way *way)
-{
-    arch_regs regs = way->regs;
-
-    *state = (struct state){.pc = regs.rip, .floor = regs.rsp};
-    for (unsigned i = 0; i < REGISTERS; i++) {
-        state->values[i] = *register_of(&regs, i);
-        if (way->known >> dwarf[i] & 1)
-            state->known |= (uint16_t)(1u << i);
-    }
-}
-
-static void way_from_state(struct way *way, const struct state *state)
-{
-    memset(way, 0, sizeof *way);
-    way->regs.rip = state->pc;
-    way->known = 1u << 16;
-    for (unsigned i = 0; i < REGISTERS; i++) {
-        if (!(state->known >> i & 1))
-            continue;
-        *register_of(&way->regs, i) = state->values[i];
-        way->known |= 1u << dwarf[i];
-    }
-}
-
 static bool knows(const struct state *state, unsigned reg)
 {
     return reg < REGISTERS && state->known >> reg & 1;
@@ -118,18 +93,12 @@ static void forget_registers(struct state *state, uint16_t bits)
 
 /* --- the places that were seen --- */
 
-static size_t hash_place(const struct seen *place)
-{
-    uint64_t hash = (place->pc ^ place->sp << 7 ^ place->bp << 17) * 0x9e3779b97f4a7c15;
-
-    return hash >> 49; /* SEEN_MAX */
-}
-
 /* True if this place was not seen with the same registers. */
 static bool is_new(struct ways *ways, const struct state *state)
 {
     struct seen place = {state->pc, state->values[REG_SP], state->values[REG_BP], ways->run};
-    size_t i = hash_place(&place);
+    uint64_t hash = (place.pc ^ place.sp << 7 ^ place.bp << 17) * 0x9e3779b97f4a7c15;
+    size_t i = hash >> 49; /* SEEN_MAX */
 
     for (; ways->seen[i].run == ways->run; i = (i + 1) % SEEN_MAX)
         if (ways->seen[i].pc == place.pc && ways->seen[i].sp == place.sp &&
@@ -177,13 +146,6 @@ static void set_stack_pointer(struct ways *ways, struct state *state, bool known
     set_register(state, REG_SP, known, value);
 }
 
-/* A loop that touches each page of a new frame (-fstack-clash-protection) is not followed to its
- * end. */
-static bool is_too_deep(const struct ways *ways, const struct state *state)
-{
-    return knows(state, REG_SP) && (int64_t)(ways->first_sp - state->values[REG_SP]) > DEEPER;
-}
-
 /* No function loads the stack pointer from memory; code that changes stacks does. */
 static void assign_loaded(struct state *state, unsigned reg, bool known, uint64_t value)
 {
@@ -196,15 +158,6 @@ static void assign(struct ways *ways, struct state *state, unsigned reg, bool kn
         set_stack_pointer(ways, state, known, value);
     else
         set_register(state, reg, known, value);
-}
-
-static void push_word(struct state *state)
-{
-    if (!knows(state, REG_SP))
-        return;
-    state->values[REG_SP] -= 8;
-    if (state->values[REG_SP] + 8 > state->floor)
-        state->floor = state->values[REG_SP] + 8;
 }
 
 /* What a way has stored is not in the memory that is read; neither is it below. */
@@ -236,38 +189,29 @@ static void pop_word(struct ways *ways, struct state *state, unsigned reg)
     assign_loaded(state, reg, known, value);
 }
 
-static void load_register(struct ways *ways, struct state *state, const struct insn *insn)
-{
-    uint64_t value = 0;
-    bool known = knows(state, insn->base) &&
-                 load_slot(ways, state, state->values[insn->base] + (uint64_t)insn->value, &value);
-
-    assign_loaded(state, insn->reg, known, value);
-}
-
-static void leave_frame(struct ways *ways, struct state *state)
-{
-    set_stack_pointer(ways, state, knows(state, REG_BP), state->values[REG_BP]);
-    pop_word(ways, state, REG_BP);
-}
-
 /* Executes what does not jump. */
 static void execute(struct ways *ways, struct state *state, const struct insn *insn)
 {
-    uint64_t value = (uint64_t)insn->value;
+    uint64_t value = (uint64_t)insn->value, *sp = &state->values[REG_SP], loaded;
     bool known =
         knows(state, insn->kind == INSN_ADD || insn->kind == INSN_AND ? insn->reg : insn->base);
+
     store_word(state, insn);
     forget_registers(state, insn->writes);
     switch (insn->kind) {
     case INSN_PUSH:
-        push_word(state);
+        if (!knows(state, REG_SP))
+            break;
+        if (*sp > state->floor)
+            state->floor = *sp;
+        *sp -= 8;
         break;
     case INSN_POP:
         pop_word(ways, state, insn->reg);
         break;
     case INSN_LEAVE:
-        leave_frame(ways, state);
+        set_stack_pointer(ways, state, knows(state, REG_BP), state->values[REG_BP]);
+        pop_word(ways, state, REG_BP);
         break;
     case INSN_ADD:
         assign(ways, state, insn->reg, known, state->values[insn->reg] + value);
@@ -280,7 +224,9 @@ static void execute(struct ways *ways, struct state *state, const struct insn *i
         assign(ways, state, insn->reg, known, state->values[insn->base] + value);
         break;
     case INSN_LOAD:
-        load_register(ways, state, insn);
+        known = knows(state, insn->base) &&
+                load_slot(ways, state, state->values[insn->base] + value, &loaded);
+        assign_loaded(state, insn->reg, known, known ? loaded : 0);
         break;
     default:
         break;
@@ -289,45 +235,35 @@ static void execute(struct ways *ways, struct state *state, const struct insn *i
 
 /* --- ways --- */
 
-/* Keeps of a former return from the same place on the stack what both know. */
-static void merge_returns(struct way *way, const struct way *other)
-{
-    arch_regs regs = other->regs;
-
-    way->known &= other->known;
-    for (unsigned i = 0; i < REGISTERS; i++)
-        if (*register_of(&way->regs, i) != *register_of(&regs, i))
-            way->known &= ~(1u << dwarf[i]);
-}
-
 static void add_return(struct ways *ways, const struct state *state)
 {
     struct ways_found *found = ways->found;
-    struct way way;
+    struct way way = {.regs.rip = state->pc, .known = 1u << 16};
 
     found->lost |= !knows(state, REG_SP);
     if (!knows(state, REG_SP) || state->values[REG_SP] % 16 != 8)
         return;
-    way_from_state(&way, state);
-    for (size_t i = 0; i < found->count; i++) {
-        if (found->returns[i].regs.rsp != way.regs.rsp)
+    for (unsigned i = 0; i < REGISTERS; i++) {
+        if (!(state->known >> i & 1))
             continue;
-        merge_returns(&found->returns[i], &way);
+        *register_of(&way.regs, i) = state->values[i];
+        way.known |= 1u << dwarf[i];
+    }
+    for (size_t i = 0; i < found->count; i++) {
+        struct way *former = &found->returns[i];
+        if (former->regs.rsp != way.regs.rsp)
+            continue;
+        /* The same place on the stack: keeps what both know. */
+        former->known &= way.known;
+        for (unsigned k = 0; k < REGISTERS; k++)
+            if (*register_of(&former->regs, k) != *register_of(&way.regs, k))
+                former->known &= ~(1u << dwarf[k]);
         return;
     }
     if (found->count == WAY_RETURNS_MAX)
         found->too_many = true;
     else
         found->returns[found->count++] = way;
-}
-
-/*
- * A call pushes its address onto a stack that is aligned to 16. Where that does
- * not hold, a call that never returns was followed into the next function.
- */
-static bool is_misaligned(const struct state *state)
-{
-    return knows(state, REG_SP) && state->values[REG_SP] % 16;
 }
 
 /*
@@ -358,7 +294,11 @@ static bool go_on(struct ways *ways, struct state *state, const struct insn *ins
         return false;
     case INSN_CALL:
         ways->found->open |= is_retpoline(ways, state, insn);
-        if (is_misaligned(state))
+        /*
+         * A call pushes its address onto a stack that is aligned to 16. Where that does not hold,
+         * a call that never returns was followed into the next function.
+         */
+        if (knows(state, REG_SP) && state->values[REG_SP] % 16)
             return false;
         forget_registers(state, CALLER_SAVED);
         break;
@@ -388,7 +328,11 @@ static void follow_way(struct ways *ways, struct state *state)
     while (is_new(ways, state)) {
         const unsigned char *code = code_at(ways, state->pc, &len);
         ways->found->sought |= state->pc == ways->seek;
-        if (is_too_deep(ways, state) || !insn_decode(code, len, &insn)) {
+        /* A loop that touches each page of a new frame (-fstack-clash-protection) is not
+           followed to its end. */
+        bool too_deep =
+            knows(state, REG_SP) && (int64_t)(ways->first_sp - state->values[REG_SP]) > DEEPER;
+        if (too_deep || !insn_decode(code, len, &insn)) {
             ways->found->open = true;
             return;
         }
@@ -400,10 +344,15 @@ static void follow_way(struct ways *ways, struct state *state)
 void arch_follow_ways(struct ways *ways, const struct way_reader *reader, const struct way *from,
                       remote_addr seek, struct ways_found *found)
 {
-    struct state state;
+    arch_regs regs = from->regs;
+    struct state state = {.pc = regs.rip, .floor = regs.rsp};
 
+    for (unsigned i = 0; i < REGISTERS; i++) {
+        state.values[i] = *register_of(&regs, i);
+        if (from->known >> dwarf[i] & 1)
+            state.known |= (uint16_t)(1u << i);
+    }
     memset(found, 0, sizeof *found);
-    state_from_way(&state, from);
     if (++ways->run == 0)
         memset(ways->seen, 0, sizeof ways->seen);
     ways->reader = reader;

@@ -180,15 +180,6 @@ static void set_rule(struct program *program, uint64_t reg, enum cfi_how how, in
     *rule_of(program, reg, &unused) = (struct cfi_rule){.how = (unsigned char)how, .value = value};
 }
 
-static void note_register(struct program *program, uint64_t reg, uint64_t from)
-{
-    struct cfi_rule unused, *rule = rule_of(program, reg, &unused);
-
-    *rule = (struct cfi_rule){.how = CFI_REGISTER, .from = (unsigned char)from};
-    if (from >= MACHINE_REGS)
-        rule->how = CFI_UNDEFINED;
-}
-
 static void restore_rule(struct program *program, uint64_t reg)
 {
     if (reg < MACHINE_REGS)
@@ -220,30 +211,6 @@ static void set_expression(struct program *program, struct cfi_rule *rule, enum 
         .len = (uint16_t)dwarf_left(&block),
         .value = (int64_t)address_of_record(program->record, block.at),
     };
-}
-
-static void set_register_expression(struct program *program, enum cfi_how how)
-{
-    struct cfi_rule unused;
-    uint64_t reg = dwarf_uleb(&program->bytes);
-
-    set_expression(program, rule_of(program, reg, &unused), how);
-}
-
-static void keep_state(struct program *program)
-{
-    if (program->kept_count == STATES_MAX)
-        program->bytes.bad = true;
-    else
-        program->kept[program->kept_count++] = program->state;
-}
-
-static void restore_state(struct program *program)
-{
-    if (!program->kept_count)
-        program->bytes.bad = true;
-    else
-        program->state = program->kept[--program->kept_count];
 }
 
 /* False: it is no instruction that defines the CFA. */
@@ -283,6 +250,7 @@ static bool define_cfa(struct program *program, unsigned char op)
 static bool define_place(struct program *program, unsigned char op)
 {
     struct dwarf_bytes *bytes = &program->bytes;
+    struct cfi_rule unused;
     uint64_t reg;
 
     switch (op) {
@@ -304,8 +272,9 @@ static bool define_place(struct program *program, unsigned char op)
         return true;
     case CFA_EXPRESSION:
     case CFA_VAL_EXPRESSION:
-        set_register_expression(program,
-                                op == CFA_EXPRESSION ? CFI_AT_EXPRESSION : CFI_IS_EXPRESSION);
+        reg = dwarf_uleb(bytes);
+        set_expression(program, rule_of(program, reg, &unused),
+                       op == CFA_EXPRESSION ? CFI_AT_EXPRESSION : CFI_IS_EXPRESSION);
         return true;
     default:
         return false;
@@ -315,7 +284,8 @@ static bool define_place(struct program *program, unsigned char op)
 static void define_other(struct program *program, unsigned char op)
 {
     struct dwarf_bytes *bytes = &program->bytes;
-    uint64_t reg;
+    struct cfi_rule unused;
+    uint64_t reg, from;
 
     switch (op) {
     case CFA_NOP:
@@ -334,13 +304,21 @@ static void define_other(struct program *program, unsigned char op)
         return;
     case CFA_REGISTER:
         reg = dwarf_uleb(bytes);
-        note_register(program, reg, dwarf_uleb(bytes));
+        from = dwarf_uleb(bytes);
+        *rule_of(program, reg, &unused) = (struct cfi_rule){
+            .how = from < MACHINE_REGS ? CFI_REGISTER : CFI_UNDEFINED, .from = (unsigned char)from};
         return;
     case CFA_REMEMBER_STATE:
-        keep_state(program);
+        if (program->kept_count == STATES_MAX)
+            bytes->bad = true;
+        else
+            program->kept[program->kept_count++] = program->state;
         return;
     case CFA_RESTORE_STATE:
-        restore_state(program);
+        if (!program->kept_count)
+            bytes->bad = true;
+        else
+            program->state = program->kept[--program->kept_count];
         return;
     default:
         bytes->bad = true;
@@ -403,20 +381,6 @@ static void row_fill(struct cfi_row *row, const struct state *state, const struc
     }
 }
 
-/* The instructions of the CIE, which begin each function, then those of the FDE. */
-static bool run_both(struct program *program, const struct record *cie_record,
-                     const struct record *fde_record, struct dwarf_bytes rest)
-{
-    program->record = cie_record;
-    program->bytes = program->cie->program;
-    if (!program_run(program))
-        return false;
-    program->initial = program->state;
-    program->record = fde_record;
-    program->bytes = rest;
-    return program_run(program);
-}
-
 bool cfi_row_at(struct cfi_reader *reader, remote_addr at, remote_addr pc, struct cfi_row *row)
 {
     struct record fde, cie_record;
@@ -437,9 +401,20 @@ bool cfi_row_at(struct cfi_reader *reader, remote_addr at, remote_addr pc, struc
         return false;
     if (cie.sized)
         dwarf_block(&fde.bytes, dwarf_uleb(&fde.bytes));
-    struct program program = {.cie = &cie, .location = start, .pc = pc, .kept = kept};
+    /* The instructions of the CIE, which begin each function, then those of the FDE. */
+    struct program program = {.record = &cie_record,
+                              .cie = &cie,
+                              .bytes = cie.program,
+                              .location = start,
+                              .pc = pc,
+                              .kept = kept};
     program.state.cfa.how = CFI_UNDEFINED;
-    if (!run_both(&program, &cie_record, &fde, fde.bytes))
+    if (!program_run(&program))
+        return false;
+    program.initial = program.state;
+    program.record = &fde;
+    program.bytes = fde.bytes;
+    if (!program_run(&program))
         return false;
     row_fill(row, &program.state, &cie);
     return true;

@@ -82,19 +82,6 @@ static int try_form(const struct event_form *form)
     return 0;
 }
 
-/* The kernel refuses numbers of registers that the machine does not have. */
-static uint64_t probe_registers(struct event_form form)
-{
-    uint64_t known = 0;
-
-    for (unsigned i = 0; i < 64; i++) {
-        form.registers = (uint64_t)1 << i;
-        if (try_form(&form) == 0)
-            known |= form.registers;
-    }
-    return known;
-}
-
 /*
  * One event stays open meanwhile: the first one and the end of the last one make the kernel
  * patch its code on all CPUs (perf_swevent_enabled, a static key).
@@ -106,7 +93,14 @@ int event_form_probe(struct event_form *form)
 
     if (fd < 0)
         return fd;
-    form->registers = probe_registers(plain);
+    form->registers = 0;
+    /* The kernel refuses numbers of registers that the machine does not have. */
+    for (unsigned i = 0; i < 64; i++) {
+        plain.registers = (uint64_t)1 << i;
+        if (try_form(&plain) == 0)
+            form->registers |= plain.registers;
+    }
+    plain.registers = 0;
     plain.inherit = plain.threads_only = true;
     form->threads_only = try_form(&plain) == 0;
     return 0;

@@ -18,7 +18,7 @@ struct event_form {
     uint64_t period; /* one sample every N faults */
 };
 
-/* The parts of a sample, in the order of perf_event_open(2); perf/record.c reads them. */
+/* The parts of a sample, in the order of perf_event_open(2); perf/ring.c reads them. */
 enum {
     EVENT_SAMPLE = PERF_SAMPLE_TID | PERF_SAMPLE_TIME | PERF_SAMPLE_ADDR | PERF_SAMPLE_ID |
                    PERF_SAMPLE_CALLCHAIN | PERF_SAMPLE_REGS_USER | PERF_SAMPLE_STACK_USER

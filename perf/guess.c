@@ -66,27 +66,19 @@ static bool read_prologue(struct walker *walker, remote_addr target, uint64_t le
            machine_read_prologue(code, len, out);
 }
 
-/* True if pc is the C library's return from a signal handler. */
-static bool is_handler_end(struct walker *walker, remote_addr pc)
-{
-    unsigned char code[16];
-
-    return memory_read_cached(walker->memory, pc, code, sizeof code) &&
-           machine_is_signal_return(code);
-}
-
 static void look_behind(struct walker *walker, struct return_slot *slot)
 {
     const struct vma *vma = modules_vma_at(walker->modules, slot->addr - 1);
     struct machine_prologue prologue;
     struct machine_call call;
-    unsigned char bytes[8];
+    unsigned char bytes[8], code[16];
 
     if (!vma || !(vma->prot & MAP_EXEC) ||
         !memory_read_cached(walker->memory, slot->addr - machine.call_size, bytes,
                             machine.call_size))
         return;
-    slot->handler_end = is_handler_end(walker, slot->addr);
+    slot->handler_end = memory_read_cached(walker->memory, slot->addr, code, sizeof code) &&
+                        machine_is_signal_return(code);
     slot->good = machine_is_call(bytes, slot->addr, &call) || slot->handler_end;
     slot->target = target_of(walker, &call);
     if (slot->target && read_prologue(walker, slot->target, PROLOGUE_MAX, &prologue) &&
@@ -205,19 +197,13 @@ static enum step leave_by_call(struct walker *walker, const struct found *found)
     return walker_leave(walker, &next, machine.pc, false);
 }
 
-static bool is_record_at(struct walker *walker, remote_addr fp)
-{
-    uint64_t address;
-
-    return walker_word(walker, fp + 8, &address) && walker_return(walker, address);
-}
-
 static void find_frame_record(struct walker *walker, struct guess *guess)
 {
     struct frame_record *record = &guess->record;
     struct machine_prologue prologue = {.depth = 0};
     const struct return_slot *slot;
     const struct vma *vma;
+    uint64_t next;
 
     record->at = guess->fp + 16;
     if (guess->fp < guess->sp || !walker_word(walker, guess->fp, &record->next_fp) ||
@@ -229,8 +215,8 @@ static void find_frame_record(struct walker *walker, struct guess *guess)
     if (may_contain(record->target, guess->pc))
         read_prologue(walker, record->target, guess->pc - record->target, &prologue);
     record->certain = prologue.keeps_fp;
-    record->linked =
-        record->valid && record->next_fp > guess->fp && is_record_at(walker, record->next_fp);
+    record->linked = record->valid && record->next_fp > guess->fp &&
+                     walker_word(walker, record->next_fp + 8, &next) && walker_return(walker, next);
     vma = modules_vma_at(walker->modules, record->address);
     record->outermost = !record->next_fp && vma && vma->prot & MAP_EXEC;
 }
@@ -244,18 +230,6 @@ static enum step leave_by_record(struct walker *walker, const struct frame_recor
         frame_set(&next, machine.sp, record->at);
     frame_set(&next, machine.pc, record->address);
     return walker_leave(walker, &next, machine.pc, false);
-}
-
-/*
- * Where the call leads elsewhere, the function that it leads to may have jumped to this
- * one; or this one has no frame record. Then the next record is not one either.
- */
-static bool is_record_possible(const struct guess *guess)
-{
-    const struct frame_record *record = &guess->record;
-
-    return record->valid &&
-           (!record->target || may_contain(record->target, guess->pc) || record->linked);
 }
 
 /*
@@ -282,6 +256,7 @@ static enum step leave_by_top(struct walker *walker, const struct guess *guess)
 enum step walker_guess(struct walker *walker)
 {
     struct guess guess = {.record = {.valid = false}};
+    const struct frame_record *record = &guess.record;
     struct found found;
     bool called;
 
@@ -293,15 +268,20 @@ enum step walker_guess(struct walker *walker)
     if (frame_get(&walker->frame, machine.fp, &guess.fp))
         find_frame_record(walker, &guess);
     called = find_call(walker, &guess, &found);
-    if (guess.record.certain && !(called && found.target > guess.record.target))
-        return leave_by_record(walker, &guess.record);
+    if (record->certain && !(called && found.target > record->target))
+        return leave_by_record(walker, record);
     if (called)
         return leave_by_call(walker, &found);
-    if (is_record_possible(&guess))
-        return leave_by_record(walker, &guess.record);
+    /*
+     * Where the call leads elsewhere, the function that it leads to may have jumped to this one;
+     * or this one has no frame record. Then the next record is not one either.
+     */
+    if (record->valid &&
+        (!record->target || may_contain(record->target, guess.pc) || record->linked))
+        return leave_by_record(walker, record);
     if (leave_by_top(walker, &guess) == STEP_DONE)
         return STEP_DONE;
-    if (guess.record.outermost)
+    if (record->outermost)
         return STEP_OUTERMOST;
     return walker->cut ? STEP_CUT : STEP_LOST;
 }

@@ -1,7 +1,6 @@
 #include "perf/page_faults.h"
 #include "perf/faults.h"
 #include "perf/pace.h"
-#include "perf/record.h"
 #include "perf/refusal.h"
 #include "perf/sources.h"
 
@@ -68,24 +67,22 @@ static void handle_sample(struct page_faults *faults, const struct ring_record *
     faults->action(faults->ctx, &fault);
 }
 
-/* For the pace they are samples of the process. */
-static void note_lost(struct page_faults *faults, uint64_t lost)
-{
-    faults->lack.lost += lost;
-    faults->drained += lost;
-}
-
 static void handle_record(struct page_faults *faults, const struct ring_record *record)
 {
+    uint64_t lost;
+
     if (record->type == PERF_RECORD_SAMPLE)
         handle_sample(faults, record);
     else if (record->type == PERF_RECORD_FORK)
         faults->lack.started +=
             record_new_thread(record->body, record->len) == faults->sources.target->pid;
-    else if (record->type == PERF_RECORD_LOST)
-        note_lost(faults, record_lost(record->body, record->len));
     else if (record->type == PERF_RECORD_THROTTLE)
         faults->lack.throttled++;
+    else if (record->type == PERF_RECORD_LOST) {
+        lost = record_lost(record->body, record->len);
+        faults->lack.lost += lost;
+        faults->drained += lost; /* for the pace they are samples of the process */
+    }
 }
 
 /* Reads a ring at most once around, as the target may fill it as fast as it is read. */
@@ -176,33 +173,11 @@ static void renew_sources(struct page_faults *faults, uint64_t now)
         faults->lack.listed_ms = (unsigned)((faults->renew_ns + took) / NS_PER_MS);
 }
 
-/* One look into the rings; *samples is their number. */
-static fault_code look_into_rings(struct page_faults *faults, uint64_t *samples,
-                                  struct fault *fault)
-{
-    uint64_t now = clock_now();
-
-    sources_each_ring(&faults->sources, drain_ring, faults);
-    *samples = faults->drained;
-    if (now - faults->renewed_ns <= faults->renew_ns)
-        return keep_pace(faults, now, fault);
-    if (sources_outgrown(&faults->sources))
-        return restart(faults, fault);
-    renew_sources(faults, now);
-    return keep_pace(faults, now, fault);
-}
-
-/* Returns false if a signal ended it. */
-static bool nap(int ms)
-{
-    return nanosleep(&(struct timespec){.tv_nsec = (long)ms * NS_PER_MS}, NULL) == 0;
-}
-
 fault_code page_faults_read(struct page_faults *faults, int timeout_ms, page_fault_action action,
                             void *ctx, struct fault *fault)
 {
     fault_code rc = target_check(faults->sources.target, fault);
-    uint64_t samples;
+    struct timespec nap = {0};
 
     faults->action = action;
     faults->ctx = ctx;
@@ -210,12 +185,22 @@ fault_code page_faults_read(struct page_faults *faults, int timeout_ms, page_fau
         sources_each_ring(&faults->sources, drain_ring, faults);
         return rc;
     }
-    for (;;) {
-        rc = look_into_rings(faults, &samples, fault);
-        if (rc != FAULT_NONE || samples || timeout_ms <= 0 ||
-            !nap(timeout_ms < NAP_MS ? timeout_ms : NAP_MS))
+    for (;; timeout_ms -= NAP_MS) {
+        uint64_t now = clock_now(), samples;
+        sources_each_ring(&faults->sources, drain_ring, faults);
+        samples = faults->drained;
+        if (now - faults->renewed_ns > faults->renew_ns && sources_outgrown(&faults->sources)) {
+            rc = restart(faults, fault);
+        } else {
+            if (now - faults->renewed_ns > faults->renew_ns)
+                renew_sources(faults, now);
+            rc = keep_pace(faults, now, fault);
+        }
+        if (rc != FAULT_NONE || samples || timeout_ms <= 0)
             return rc;
-        timeout_ms -= NAP_MS;
+        nap.tv_nsec = (long)(timeout_ms < NAP_MS ? timeout_ms : NAP_MS) * NS_PER_MS;
+        if (nanosleep(&nap, NULL)) /* a signal ended it */
+            return rc;
     }
 }
 
@@ -241,14 +226,6 @@ static void plan_rings(struct page_faults *faults)
         sources->ring_size = sources->ring_least;
 }
 
-/* As many samples a second as permitted copies are. */
-static unsigned most_for(const struct page_faults *faults, uint32_t stack_bytes)
-{
-    unsigned most = COPIED_PER_S / stack_bytes;
-
-    return most < faults->pace.most ? most : faults->pace.most;
-}
-
 static int open_deeper(struct page_faults *faults, uint32_t stack_bytes, unsigned most)
 {
     struct sources *sources = &faults->sources;
@@ -269,14 +246,15 @@ fault_code page_faults_deepen(struct page_faults *faults, struct fault *fault)
     struct sources *sources = &faults->sources;
     const uint32_t former = sources->form.stack_bytes,
                    wanted = former < STACK_MAX / DEEPER ? former * DEEPER : STACK_MAX;
-    const unsigned most = faults->pace.most;
+    /* As many samples a second as permitted copies are. */
+    const unsigned most = faults->pace.most, copies = COPIED_PER_S / wanted;
     int rc;
 
     if (faults->deepest || former >= STACK_MAX || sources->way == SOURCES_LISTED)
         return FAULT_NONE;
     sources_stop(sources);
     sources_each_ring(sources, drain_ring, faults);
-    rc = open_deeper(faults, wanted, most_for(faults, wanted));
+    rc = open_deeper(faults, wanted, copies < most ? copies : most);
     if (rc || sources->way == SOURCES_LISTED) {
         faults->deepest = true;
         rc = open_deeper(faults, former, most);
@@ -289,16 +267,6 @@ fault_code page_faults_deepen(struct page_faults *faults, struct fault *fault)
 uint32_t page_faults_stack_bytes(const struct page_faults *faults)
 {
     return faults->sources.form.stack_bytes;
-}
-
-/* Returns how many events there may be; cli/main.c has raised the limit of open files. */
-static size_t count_files(void)
-{
-    struct rlimit limit;
-
-    if (getrlimit(RLIMIT_NOFILE, &limit))
-        return FILES_OTHER;
-    return limit.rlim_cur > FILES_OTHER ? (size_t)limit.rlim_cur - FILES_OTHER : 0;
 }
 
 /* Faults in system calls need a right of their own (perf_allow_kernel): else without them. */
@@ -317,27 +285,13 @@ static int open_sources(struct page_faults *faults)
     return sources_open(sources);
 }
 
-static void configure(struct page_faults *faults, const struct target *target,
-                      const struct page_fault_request *request)
-{
-    uint32_t stack = request->stack_bytes ? request->stack_bytes : USUAL_STACK;
-
-    pace_start(&faults->pace, request->period,
-               request->most_per_s ? request->most_per_s : USUAL_RATE, clock_now());
-    faults->renewed_ns = clock_now();
-    faults->renew_ns = (uint64_t)RENEW_MS * NS_PER_MS;
-    faults->lack.listed_ms = RENEW_MS;
-    faults->sources.target = target;
-    faults->sources.deadline = request->deadline;
-    faults->sources.form.stack_bytes = (stack < STACK_MAX ? stack : STACK_MAX) & ~7u;
-    faults->sources.form.period = faults->pace.period;
-    plan_rings(faults);
-}
-
 fault_code page_faults_open(struct page_faults **out, const struct target *target,
                             const struct page_fault_request *request, struct fault *fault)
 {
     struct page_faults *faults = calloc(1, sizeof *faults);
+    uint32_t stack = request->stack_bytes ? request->stack_bytes : USUAL_STACK;
+    struct sources *sources;
+    struct rlimit limit;
     int rc;
 
     *out = faults;
@@ -345,9 +299,23 @@ fault_code page_faults_open(struct page_faults **out, const struct target *targe
         return fault_set(fault, FAULT_INTERNAL, ENOMEM, "sample page faults", "%d", target->pid);
     if (refusal_of_filter(target, fault) != FAULT_NONE)
         return FAULT_PERF_SECCOMP;
-    configure(faults, target, request);
-    faults->sources.files_max = count_files();
-    rc = event_form_probe(&faults->sources.form);
+    sources = &faults->sources;
+    pace_start(&faults->pace, request->period,
+               request->most_per_s ? request->most_per_s : USUAL_RATE, clock_now());
+    faults->renewed_ns = clock_now();
+    faults->renew_ns = (uint64_t)RENEW_MS * NS_PER_MS;
+    faults->lack.listed_ms = RENEW_MS;
+    sources->target = target;
+    sources->deadline = request->deadline;
+    sources->form.stack_bytes = (stack < STACK_MAX ? stack : STACK_MAX) & ~7u;
+    sources->form.period = faults->pace.period;
+    plan_rings(faults);
+    /* How many events there may be; cli/main.c has raised the limit of open files. */
+    if (getrlimit(RLIMIT_NOFILE, &limit))
+        sources->files_max = FILES_OTHER;
+    else if (limit.rlim_cur > FILES_OTHER)
+        sources->files_max = (size_t)limit.rlim_cur - FILES_OTHER;
+    rc = event_form_probe(&sources->form);
     if (rc == 0)
         rc = open_sources(faults);
     if (rc == 0)

@@ -13,24 +13,21 @@ enum { CAP_SYS_ADMIN_BIT = 21, CAP_PERFMON_BIT = 38 }; /* linux/capability.h */
 
 static const char stage[] = "sample page faults";
 
-static fault_code blame_filter(unsigned char filter, struct fault *fault)
-{
-    const char *name = strerrorname_np(filter);
-
-    if (filter == PROBE_KILLED)
-        return fault_set(fault, FAULT_PERF_SECCOMP, 0, stage, "kills callers of perf_event_open");
-    return fault_set(fault, FAULT_PERF_SECCOMP, filter, stage, "refuses perf_event_open with %s",
-                     name ? name : "an error");
-}
-
 fault_code refusal_of_filter(const struct target *target, struct fault *fault)
 {
     struct proc_status own;
     unsigned char filter = 0;
+    const char *name;
 
     if (process_status(target->proc, PROC_SELF, &own) || own.seccomp)
         filter = probe_perf();
-    return filter ? blame_filter(filter, fault) : FAULT_NONE;
+    if (!filter)
+        return FAULT_NONE;
+    if (filter == PROBE_KILLED)
+        return fault_set(fault, FAULT_PERF_SECCOMP, 0, stage, "kills callers of perf_event_open");
+    name = strerrorname_np(filter);
+    return fault_set(fault, FAULT_PERF_SECCOMP, filter, stage, "refuses perf_event_open with %s",
+                     name ? name : "an error");
 }
 
 /* What an event in the tool itself was refused for concerns every process. */
@@ -68,23 +65,24 @@ fault_code refusal_judge(const struct refusal_view *view, struct fault *fault)
     return fault_set(fault, FAULT_INTERNAL, view->err, stage, "perf_event_open");
 }
 
-static int read_paranoid(const struct procfs *proc)
+static void read_refusal(struct refusal_view *view, const struct target *target)
 {
-    char text[16];
-    int value;
-    ssize_t n = procfs_read(proc, text, sizeof text, "sys/kernel/perf_event_paranoid");
-
-    return n > 0 && sscanf(text, "%d", &value) == 1 ? value : REFUSAL_UNKNOWN;
-}
-
-/* Lists "lockdown,yama,apparmor; lockdown: none [integrity] confidentiality". */
-static void read_modules(struct refusal_view *view, const struct procfs *proc)
-{
-    char lockdown[64];
+    const struct procfs *proc = target->proc;
+    struct event_form form = {.period = 1};
+    struct proc_status own;
+    char paranoid[16], lockdown[64];
     size_t used;
-    ssize_t n =
-        procfs_read(proc, view->modules, sizeof view->modules, "self/root/sys/kernel/security/lsm");
+    ssize_t n;
 
+    view->own_err = -event_form_probe(&form);
+    n = procfs_read(proc, paranoid, sizeof paranoid, "sys/kernel/perf_event_paranoid");
+    if (n <= 0 || sscanf(paranoid, "%d", &view->paranoid) != 1)
+        view->paranoid = REFUSAL_UNKNOWN;
+    if (process_status(proc, PROC_SELF, &own) == 0)
+        view->capable =
+            own.cap_effective >> CAP_PERFMON_BIT & 1 || own.cap_effective >> CAP_SYS_ADMIN_BIT & 1;
+    /* Lists "lockdown,yama,apparmor; lockdown: none [integrity] confidentiality". */
+    n = procfs_read(proc, view->modules, sizeof view->modules, "self/root/sys/kernel/security/lsm");
     if (n < 0)
         view->modules[0] = '\0';
     n = procfs_read(proc, lockdown, sizeof lockdown, "self/root/sys/kernel/security/lockdown");
@@ -92,19 +90,6 @@ static void read_modules(struct refusal_view *view, const struct procfs *proc)
     if (n > 0)
         snprintf(view->modules + used, sizeof view->modules - used, "; lockdown: %.*s",
                  (int)strcspn(lockdown, "\n"), lockdown);
-}
-
-static void read_refusal(struct refusal_view *view, const struct target *target)
-{
-    struct event_form form = {.period = 1};
-    struct proc_status own;
-
-    view->own_err = -event_form_probe(&form);
-    view->paranoid = read_paranoid(target->proc);
-    if (process_status(target->proc, PROC_SELF, &own) == 0)
-        view->capable =
-            own.cap_effective >> CAP_PERFMON_BIT & 1 || own.cap_effective >> CAP_SYS_ADMIN_BIT & 1;
-    read_modules(view, target->proc);
 }
 
 /* Without the capability, an event in another process needs the access of PTRACE_MODE_READ. */

@@ -259,14 +259,6 @@ static bool is_crowd(size_t threads)
     return threads > SOURCES_THREADS_MAX || events_of(threads) > SOURCES_MAX;
 }
 
-static int open_usual(struct sources *sources)
-{
-    int rc = sources->rings ? 0 : open_cpu_rings(sources);
-
-    sources->form.inherit = true;
-    return rc ? rc : open_threads(sources);
-}
-
 static int open_cpus(struct sources *sources)
 {
     int rc = sources->rings ? 0 : open_cpu_rings(sources);
@@ -282,15 +274,6 @@ static int open_cpus(struct sources *sources)
     return rc;
 }
 
-static int open_listed(struct sources *sources)
-{
-    sources_clear(sources);
-    close_cpu_rings(sources);
-    sources->way = SOURCES_LISTED;
-    sources->form.inherit = false;
-    return open_threads(sources);
-}
-
 int sources_open(struct sources *sources)
 {
     size_t threads = live_threads(sources),
@@ -304,10 +287,18 @@ int sources_open(struct sources *sources)
         sources->cpus_err = open_cpus(sources);
     if (sources->way == SOURCES_OF_CPUS)
         return 0;
-    if (sources->way == SOURCES_INHERITED && events_of(threads) <= events_max)
-        rc = open_usual(sources);
-    if (rc == -EMFILE || rc == -ENFILE)
-        rc = open_listed(sources);
+    if (sources->way == SOURCES_INHERITED && events_of(threads) <= events_max) {
+        rc = sources->rings ? 0 : open_cpu_rings(sources);
+        sources->form.inherit = true;
+        if (rc == 0)
+            rc = open_threads(sources);
+    }
+    if (rc == -EMFILE || rc == -ENFILE) {
+        sources_clear_rings(sources);
+        sources->way = SOURCES_LISTED;
+        sources->form.inherit = false;
+        rc = open_threads(sources);
+    }
     return rc;
 }
 
@@ -329,11 +320,13 @@ size_t sources_missed(const struct sources *sources, size_t *all)
     return sources->way == SOURCES_OF_CPUS ? 0 : sources->refused;
 }
 
-/* Removes the events of ended threads from the list; the others keep their order. */
-static void remove_ended(struct sources *sources, ring_action action, void *ctx)
+void sources_renew(struct sources *sources, ring_action action, void *ctx)
 {
-    size_t kept = 0;
+    size_t opened, kept = 0;
 
+    if (sources->way != SOURCES_LISTED || open_pass(sources, false, &opened))
+        return;
+    /* Removes the events of ended threads from the list; the others keep their order. */
     for (size_t i = 0; i < sources->count; i++) {
         struct source *source = &sources->list[i];
         if (has_tid(&sources->opened, source->tid)) {
@@ -345,14 +338,6 @@ static void remove_ended(struct sources *sources, ring_action action, void *ctx)
         close_source(sources, source);
     }
     sources->count = kept;
-}
-
-void sources_renew(struct sources *sources, ring_action action, void *ctx)
-{
-    size_t opened;
-
-    if (sources->way == SOURCES_LISTED && open_pass(sources, false, &opened) == 0)
-        remove_ended(sources, action, ctx);
 }
 
 void sources_stop(struct sources *sources)

@@ -12,8 +12,8 @@
  */
 #pragma once
 
-#include "base/interruptions.h"
 #include "attach/target.h"
+#include "base/interruptions.h"
 #include "perf/event_open.h"
 #include "perf/ring.h"
 

@@ -1,8 +1,10 @@
 #include "perf/walk.h"
+#include "elf/eh_frames.h"
 #include "perf/expression.h"
 #include "perf/walker.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 enum {
     EXPRESSION_MAX = 1024,
@@ -11,6 +13,87 @@ enum {
     CONTEXTS = 4095,      /* the highest values in a chain are marks (PERF_CONTEXT_MAX) */
 };
 
+/* ---- the call frame information ---- */
+
+/*
+ * A program in steady state shows some thousand different return addresses. Slots that
+ * are not in use are not touched, so that they take no memory.
+ */
+#ifndef ROWS_BITS /* the fuzz targets set another one */
+#define ROWS_BITS 13
+#endif
+
+struct slot {
+    remote_addr pc; /* 0: empty */
+    bool found;
+    struct cfi_row row;
+};
+
+/* The table of a module, or one made of its call frame information. */
+struct source {
+    bool looked;
+    enum unwind_table_state state;
+    struct unwind_table table;
+    struct eh_frames own;
+};
+
+struct rows {
+    struct source *sources; /* one for each module */
+    struct cfi_reader reader;
+    struct slot slots[1 << ROWS_BITS];
+};
+
+static struct source *source_of(struct walker *walker, const struct module *module)
+{
+    struct source *source = &walker->rows->sources[module - walker->modules->list];
+    struct view view;
+
+    if (source->looked)
+        return source;
+    source->looked = true;
+    source->state = unwind_table_find(&source->table, walker->memory, module);
+    /* A static program may lack the table (elf/eh_frames.h). */
+    if (source->state == UNWIND_TABLE_NONE &&
+        view_open(&view, module, walker->target, walker->memory)) {
+        eh_frames_load(&source->own, &view);
+        view_close(&view);
+    }
+    return source;
+}
+
+/* Returns the address of the FDE that may describe pc; 0: none. */
+static remote_addr find_fde(struct walker *walker, remote_addr pc)
+{
+    const struct vma *vma = modules_vma_at(walker->modules, pc);
+    const struct module *module = modules_at(walker->modules, pc);
+    const struct source *source;
+    size_t i;
+
+    if (!vma || !(vma->prot & MAP_EXEC) || !module)
+        return 0;
+    source = source_of(walker, module);
+    if (source->state == UNWIND_TABLE_FOUND)
+        return unwind_table_search(&source->table, walker->memory, pc);
+    i = eh_frames_at(&source->own, pc);
+    return i == SIZE_MAX ? 0 : source->own.base + source->own.list[i].record;
+}
+
+/* Returns the row for pc, valid until the next call; NULL: there is none. */
+static const struct cfi_row *row_at(struct walker *walker, remote_addr pc)
+{
+    struct rows *rows = walker->rows;
+    struct slot *slot = &rows->slots[(pc * 0x9e3779b97f4a7c15) >> (64 - ROWS_BITS)];
+
+    if (slot->pc != pc || !pc) {
+        remote_addr record = find_fde(walker, pc);
+        slot->pc = pc;
+        slot->found = record && cfi_row_at(&rows->reader, record, pc, &slot->row);
+    }
+    return slot->found ? &slot->row : NULL;
+}
+
+/* ---- a walk ---- */
+
 struct walker *walker_new(const struct target *target, struct memory *memory,
                           const struct modules *modules)
 {
@@ -18,11 +101,17 @@ struct walker *walker_new(const struct target *target, struct memory *memory,
 
     if (!walker)
         return NULL;
+    walker->target = target;
     walker->memory = memory;
     walker->modules = modules;
-    walker->rows = rows_new(target, memory, modules);
-    if (walker->rows)
-        return walker;
+    walker->rows = calloc(1, sizeof *walker->rows);
+    if (walker->rows) {
+        walker->rows->reader.memory = memory;
+        walker->rows->sources = calloc(modules->count + 1, sizeof *walker->rows->sources);
+        if (walker->rows->sources)
+            return walker;
+    }
+    free(walker->rows);
     free(walker);
     return NULL;
 }
@@ -31,7 +120,10 @@ void walker_free(struct walker *walker)
 {
     if (!walker)
         return;
-    rows_free(walker->rows);
+    for (size_t i = 0; i < walker->modules->count; i++)
+        eh_frames_free(&walker->rows->sources[i].own);
+    free(walker->rows->sources);
+    free(walker->rows);
     free(walker);
 }
 
@@ -46,12 +138,6 @@ static bool is_copied(const struct walker *walker, remote_addr addr)
            walker->stack_end - addr >= sizeof(uint64_t);
 }
 
-/* True if addr is behind the copy, and may be on the same stack. */
-static bool is_further_out(const struct walker *walker, remote_addr addr)
-{
-    return addr + sizeof(uint64_t) > walker->stack_end && addr - walker->stack_start < STACK_MAX;
-}
-
 bool walker_word(void *ctx, remote_addr addr, uint64_t *value)
 {
     struct walker *walker = ctx;
@@ -60,7 +146,8 @@ bool walker_word(void *ctx, remote_addr addr, uint64_t *value)
         memcpy(value, walker->state->stack + (addr - walker->stack_start), sizeof *value);
         return true;
     }
-    if (is_further_out(walker, addr))
+    /* Behind the copy, and perhaps on the same stack. */
+    if (addr + sizeof(uint64_t) > walker->stack_end && addr - walker->stack_start < STACK_MAX)
         walker->cut = true;
     if (!walker->reads_left || !memory_is_unchanging(walker->memory, addr))
         return false;
@@ -116,19 +203,6 @@ static bool rule_value(struct walker *walker, const struct cfi_rule *rule, const
     }
 }
 
-static bool find_cfa(struct walker *walker, const struct cfi_row *row, uint64_t *cfa)
-{
-    return row->cfa.how != CFI_UNDEFINED && rule_value(walker, &row->cfa, NULL, cfa);
-}
-
-static const struct cfi_rule *link_rule(const struct cfi_row *row)
-{
-    for (unsigned i = 0; i < row->count; i++)
-        if (row->rules[i].reg == row->link)
-            return &row->rules[i];
-    return NULL;
-}
-
 enum step walker_leave(struct walker *walker, struct frame *next, unsigned link, bool signal)
 {
     struct frame *frame = &walker->frame;
@@ -150,13 +224,13 @@ enum step walker_leave(struct walker *walker, struct frame *next, unsigned link,
 
 static enum step leave_by_cfi(struct walker *walker, const struct cfi_row *row)
 {
-    const struct cfi_rule *link = link_rule(row);
     struct frame next = walker->frame;
     uint64_t cfa;
 
-    if (link && link->how == CFI_UNDEFINED)
-        return STEP_OUTERMOST;
-    if (!find_cfa(walker, row, &cfa))
+    for (unsigned i = 0; i < row->count; i++)
+        if (row->rules[i].reg == row->link && row->rules[i].how == CFI_UNDEFINED)
+            return STEP_OUTERMOST;
+    if (row->cfa.how == CFI_UNDEFINED || !rule_value(walker, &row->cfa, NULL, &cfa))
         return walker->cut ? STEP_CUT : STEP_LOST;
     frame_set(&next, machine.sp, cfa);
     for (unsigned i = 0; i < row->count; i++) {
@@ -191,11 +265,10 @@ static enum step next_call(struct walker *walker)
     const struct return_slot *back;
     const struct cfi_row *row;
     enum step step;
-    bool code;
 
     /* A signal handler's caller may be on another stack. */
     walker->cut = frame_get(&walker->frame, machine.sp, &sp) && !is_copied(walker, sp);
-    row = rows_at(walker->rows, walker->frame.exact ? pc : pc - 1, &code);
+    row = row_at(walker, walker->frame.exact ? pc : pc - 1);
     if (row)
         return leave_by_cfi(walker, row);
     back = walker->frame.exact ? NULL : walker_return(walker, pc);
@@ -231,32 +304,6 @@ static bool begin(struct walker *walker, const struct user_state *state)
     return frame->known >> machine.pc & 1;
 }
 
-/* Returns how many calls, back from the last one, are those of the chain back from `at`. */
-static size_t count_agreed(const struct user_state *state, size_t at, const remote_addr *calls,
-                           size_t count)
-{
-    size_t n = 0;
-
-    while (n <= at && n < count && state->chain[at - n] == calls[count - 1 - n])
-        n++;
-    return n;
-}
-
-/* Finds the last call in the chain, by those before it, too: a recursion repeats its addresses. */
-static size_t find_in_chain(const struct user_state *state, const remote_addr *calls, size_t count)
-{
-    size_t best = 0, at = state->chain_len;
-
-    for (size_t i = 0; i < state->chain_len && i < CHAIN_MAX; i++) {
-        size_t n = count_agreed(state, i, calls, count);
-        if (n > best) {
-            best = n;
-            at = i;
-        }
-    }
-    return at;
-}
-
 /*
  * Appends what the kernel has found by frame pointers beyond the last call: it sees the
  * whole stack, and other stacks that the frame pointers lead to.
@@ -264,8 +311,19 @@ static size_t find_in_chain(const struct user_state *state, const remote_addr *c
 static void append_chain(struct walker *walker, remote_addr *calls, size_t *count)
 {
     const struct user_state *state = walker->state;
-    size_t at = find_in_chain(state, calls, *count);
+    size_t best = 0, at = state->chain_len;
 
+    /* Finds the last call in it, by those before it, too: a recursion repeats its addresses. */
+    for (size_t i = 0; i < state->chain_len && i < CHAIN_MAX; i++) {
+        size_t agreed = 0;
+        while (agreed <= i && agreed < *count &&
+               state->chain[i - agreed] == calls[*count - 1 - agreed])
+            agreed++;
+        if (agreed > best) {
+            best = agreed;
+            at = i;
+        }
+    }
     for (size_t i = at; i + 1 < state->chain_len && *count < WALK_DEPTH_MAX; i++) {
         remote_addr next = state->chain[i + 1];
         if (next > UINT64_MAX - CONTEXTS || !walker_return(walker, next))

@@ -1,7 +1,7 @@
 /* Internal to the walk of a stack: perf/walk.c, perf/guess.c. */
 #pragma once
 
-#include "perf/rows.h"
+#include "perf/cfi.h"
 #include "perf/walk.h"
 
 /* A thread in one of its calls: the registers that are known there. */
@@ -35,9 +35,10 @@ struct call_slot {
 };
 
 struct walker {
+    const struct target *target;
     struct memory *memory;
     const struct modules *modules;
-    struct rows *rows;
+    struct rows *rows; /* the call frame information by address */
     const struct user_state *state;
     struct frame frame;
     remote_addr stack_start, stack_end; /* of the copy */

@@ -2,8 +2,8 @@
 #pragma once
 
 #include "elf/modulefile.h"
-#include "jemalloc/instance.h"
 #include "jemalloc/activate.h"
+#include "jemalloc/instance.h"
 #include "jemalloc/reader/reader.h"
 #include "jemalloc/tsd/place.h"
 #include "run/caller.h"

@@ -12,8 +12,8 @@
  */
 #pragma once
 
-#include "base/interruptions.h"
 #include "attach/target.h"
+#include "base/interruptions.h"
 
 enum peer_mark {
     PEER_AT_WORK, /* it samples the process */

@@ -1,6 +1,6 @@
 /* jeattach ps */
-#include "base/interruptions.h"
 #include "attach/permit.h"
+#include "base/interruptions.h"
 #include "base/list.h"
 #include "cli/choose.h"
 #include "cli/faults.h"

@@ -22,62 +22,37 @@ static bool info_valid(const struct bin_info *info)
            info->bits == info->objects && info->groups == (info->bits + 63) / 64;
 }
 
-/* Returns how many entries the table has; 0: it is none. */
-static unsigned count_infos(const unsigned char *bytes, size_t len)
+/* Takes the table that begins there; false: there is none. */
+static bool take_infos(struct classes *classes, const unsigned char *bytes, size_t len)
 {
     struct bin_info info;
-    uint64_t last = 0;
-    unsigned n = 0;
+    uint64_t last = 0, size, step;
 
-    while (n < BINS_MAX && (n + 1) * sizeof info <= len) {
-        memcpy(&info, bytes + n * sizeof info, sizeof info);
+    memset(classes, 0, sizeof *classes);
+    while (classes->bins < BINS_MAX && (classes->bins + 1) * sizeof info <= len) {
+        memcpy(&info, bytes + classes->bins * sizeof info, sizeof info);
         if (!info_valid(&info) || info.size <= last)
             break;
+        classes->list[classes->bins++] =
+            (struct extent_class){info.size, info.slab_bytes, info.objects};
         last = info.size;
-        n++;
     }
-    return n;
-}
-
-/*
- * The largest small class is three and a half pages (SC_SMALL_MAXCLASS). Builds with pages
- * of 64 KiB have more objects in a slab than are read here.
- */
-static bool is_whole(const struct classes *classes)
-{
-    uint64_t last = classes->list[classes->bins - 1].size;
-
-    return classes->list[0].size == 8 && last % 7 == 0 && last / 7 * 2 == PAGE_LEAST;
-}
-
-static void add_large(struct classes *classes)
-{
-    uint64_t size = classes->page * IN_GROUP, step = classes->page;
-
+    /*
+     * The largest small class is three and a half pages (SC_SMALL_MAXCLASS). Builds with pages
+     * of 64 KiB have more objects in a slab than are read here.
+     */
+    if (classes->bins < BINS_LEAST || classes->list[0].size != 8 || last % 7 ||
+        last / 7 * 2 != PAGE_LEAST)
+        return false;
+    classes->page = PAGE_LEAST;
+    size = classes->page * IN_GROUP;
+    step = classes->page;
     for (classes->count = classes->bins; classes->count < CLASSES_MAX && size <= LARGEST;) {
         classes->list[classes->count++] = (struct extent_class){.size = size};
         size += step;
         if (size == step * 2 * IN_GROUP)
             step *= 2;
     }
-}
-
-static bool take_infos(struct classes *classes, const unsigned char *bytes, unsigned count)
-{
-    struct bin_info info;
-
-    memset(classes, 0, sizeof *classes);
-    if (count < BINS_LEAST)
-        return false;
-    for (unsigned i = 0; i < count; i++) {
-        memcpy(&info, bytes + i * sizeof info, sizeof info);
-        classes->list[i] = (struct extent_class){info.size, info.slab_bytes, info.objects};
-    }
-    classes->bins = count;
-    classes->page = PAGE_LEAST;
-    if (!is_whole(classes))
-        return false;
-    add_large(classes);
     return true;
 }
 
@@ -87,7 +62,7 @@ static bool visit_infos(void *ctx, remote_addr at, const unsigned char *bytes, s
 
     (void)at;
     for (size_t i = 0; i + BINS_LEAST * sizeof(struct bin_info) <= len; i += 8)
-        if (bytes[i] == 8 && take_infos(classes, bytes + i, count_infos(bytes + i, len - i)))
+        if (bytes[i] == 8 && take_infos(classes, bytes + i, len - i))
             return false;
     classes->bins = 0;
     return true;

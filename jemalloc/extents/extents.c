@@ -104,8 +104,7 @@ fault_code extents_open(struct extents **extents, const struct reader_source *so
     if (!opened)
         return fault_set(fault, FAULT_INTERNAL, ENOMEM, stage, "the extents");
     opened->source = *source;
-    opened->heap.source = &opened->source;
-    residence_open(&opened->heap.residence, source->target);
+    pages_open(&opened->heap, &opened->source);
     rc = open_extents(opened, fault);
     if (rc == FAULT_NONE)
         *extents = opened;
@@ -118,7 +117,7 @@ void extents_close(struct extents *extents)
 {
     if (!extents)
         return;
-    residence_close(&extents->heap.residence);
+    pages_close(&extents->heap);
     batch_close(&extents->batch);
     free(extents);
 }
@@ -154,29 +153,23 @@ static remote_addr entry_of(struct extents *extents, remote_addr page)
                : 0;
 }
 
-static bool read_leaf(struct extents *extents, remote_addr page, struct leaf *leaf)
-{
-    unsigned char bytes[TREE_ENTRY_MAX];
-    const struct found_tree *found = &extents->found;
-    remote_addr at = entry_of(extents, page);
-
-    if (!at || !memory_read(extents->source.memory, at, bytes, found->tree.shape->entry))
-        return false;
-    tree_take_leaf(leaf, found->tree.shape, found->rules.layout, bytes);
-    return leaf_in_use(leaf, &found->rules);
-}
-
 static enum record_verdict read_page(struct extents *extents, remote_addr page,
                                      struct extent *extent)
 {
-    unsigned char bytes[RECORD_BYTES];
+    const struct found_tree *found = &extents->found;
+    struct memory *memory = extents->source.memory;
+    unsigned char entry[TREE_ENTRY_MAX], bytes[RECORD_BYTES];
+    remote_addr at = entry_of(extents, page);
     struct leaf leaf;
 
-    if (!read_leaf(extents, page, &leaf) ||
-        !pages_is_heap(&extents->heap, leaf.record, RECORD_BYTES) ||
-        !memory_read(extents->source.memory, leaf.record, bytes, sizeof bytes))
+    if (!at || !memory_read(memory, at, entry, found->tree.shape->entry))
         return RECORD_FALSE;
-    return record_take(extent, &extents->found.rules, &leaf, page, bytes);
+    tree_take_leaf(&leaf, found->tree.shape, found->rules.layout, entry);
+    if (!leaf_in_use(&leaf, &found->rules) ||
+        !pages_is_heap(&extents->heap, leaf.record, RECORD_BYTES) ||
+        !memory_read(memory, leaf.record, bytes, sizeof bytes))
+        return RECORD_FALSE;
+    return record_take(extent, &found->rules, &leaf, page, bytes);
 }
 
 /* ---- a pass ---- */
@@ -311,18 +304,6 @@ static void limit_walk(struct walk *walk, uint64_t limit)
     walk->seed = table_mix(clock_now());
 }
 
-static void choose_parts(struct walk *walk, const struct extents_pass *pass)
-{
-    if (!pass->parts || !pass->parts->below) {
-        limit_walk(walk, pass->limit);
-        if (pass->parts)
-            *pass->parts = (struct extents_parts){walk->seed, walk->below};
-        return;
-    }
-    walk->seed = pass->parts->seed;
-    walk->below = pass->parts->below;
-}
-
 static fault_code end_pass(const struct pass *pass, struct fault *fault)
 {
     fault_code rc = pass->stopped ? FAULT_NONE : check_time(pass->extents, fault);
@@ -350,7 +331,14 @@ fault_code extents_each(struct extents *extents, extent_action action, void *ctx
     *out =
         (struct extents_pass){.limit = out->limit, .parts = out->parts, .free_too = out->free_too};
     walk.unused = out->free_too;
-    choose_parts(&walk, out);
+    if (out->parts && out->parts->below) {
+        walk.seed = out->parts->seed;
+        walk.below = out->parts->below;
+    } else {
+        limit_walk(&walk, out->limit);
+        if (out->parts)
+            *out->parts = (struct extents_parts){walk.seed, walk.below};
+    }
     if (walk_heap(&walk))
         pass_on_all(&pass);
     out->share =
@@ -368,21 +356,6 @@ uint64_t extents_estimate(const struct extents_pass *pass, uint64_t read)
 
 /* ---- the same again ---- */
 
-static void renew_extent(const struct extents *extents, struct extent *extent,
-                         const unsigned char *bytes)
-{
-    const struct leaf leaf = {
-        .record = extent->record, .class = extent->class, .slab = extent->slab};
-    struct extent now;
-    enum record_verdict verdict = record_take(&now, &extents->found.rules, &leaf,
-                                              extent->start - extent->start % MEMORY_PAGE, bytes);
-
-    if (verdict == RECORD_TRUE && now.start == extent->start)
-        *extent = now;
-    else
-        extent->objects = 0;
-}
-
 void extents_renew(struct extents *extents, struct extent *list, size_t count)
 {
     for (size_t at = 0, n; at < count; at += n) {
@@ -391,8 +364,18 @@ void extents_renew(struct extents *extents, struct extent *list, size_t count)
             extents->items[i] =
                 (struct batch_item){list[at + i].record, RECORD_BYTES, extents->pending[i].bytes};
         batch_read(&extents->batch, extents->items, n);
-        for (size_t i = 0; i < n; i++)
-            renew_extent(extents, &list[at + i], extents->pending[i].bytes);
+        for (size_t i = 0; i < n; i++) {
+            struct extent *extent = &list[at + i], now;
+            const struct leaf leaf = {
+                .record = extent->record, .class = extent->class, .slab = extent->slab};
+            const remote_addr page = extent->start - extent->start % MEMORY_PAGE;
+            enum record_verdict verdict =
+                record_take(&now, &extents->found.rules, &leaf, page, extents->pending[i].bytes);
+            if (verdict == RECORD_TRUE && now.start == extent->start)
+                *extent = now;
+            else
+                extent->objects = 0;
+        }
     }
 }
 
@@ -429,7 +412,7 @@ static bool find_before(struct extents *extents, remote_addr page, struct extent
 
     for (size_t gone = 0; gone < BACK_PAGES && page >= MEMORY_PAGE;) {
         remote_addr at = entry_of(extents, page);
-        size_t n = page % tree_leaf_span(tree->shape) / MEMORY_PAGE + 1;
+        size_t n = page / MEMORY_PAGE % (UINT64_C(1) << tree->shape->bits) + 1;
         if (n > BACK_PIECE)
             n = BACK_PIECE;
         if (!at)

@@ -7,7 +7,7 @@
  * have as many free bits as its record counts.
  *
  * Nothing changes in the process: a page without contents is never read, because the kernel
- * would give it a page table entry (residence.h).
+ * would give it a page table entry (heap_pages.h).
  */
 #pragma once
 

@@ -65,20 +65,14 @@ struct candidates {
     size_t count;
 };
 
-static uint64_t node_bytes(const struct tree_shape *shape)
-{
-    return (shape->levels == 2 ? shape->entry : 8) * (UINT64_C(1) << shape->bits);
-}
-
 static bool has_index(const struct candidates *all, const struct tree_shape *shape, uint64_t index)
 {
     const struct modules *modules = all->heap->source->modules;
 
     for (size_t i = 0; i < modules->vma_count; i++) {
         const struct vma *vma = &modules->vmas[i];
-        if (vma->prot & MAP_WRITE && vma->module < 0 &&
-            tree_root_index(shape, vma->start) <= index &&
-            tree_root_index(shape, vma->end - 1) >= index)
+        if (vma->prot & MAP_WRITE && vma->module < 0 && tree_index(shape, vma->start, 0) <= index &&
+            tree_index(shape, vma->end - 1, 0) >= index)
             return true;
     }
     return false;
@@ -90,7 +84,7 @@ static void add_indexes(struct candidates *all, const struct ranges *ranges,
     const size_t first = all->index_count;
 
     for (size_t i = 0; i < ranges->count && all->index_count - first < INDEXES_MAX; i++) {
-        uint64_t index = tree_root_index(shape, ranges->list[i].start);
+        uint64_t index = tree_index(shape, ranges->list[i].start, 0);
         size_t k = first;
         while (k < all->index_count && all->indexes[k].index != index)
             k++;
@@ -104,12 +98,14 @@ static void add_indexes(struct candidates *all, const struct ranges *ranges,
 static bool may_be_entry(const struct candidates *all, const struct root_index *index,
                          remote_addr at, const uint64_t words[3])
 {
-    const uint64_t root_bytes = UINT64_C(8) << index->shape->bits;
+    const struct tree_shape *shape = index->shape;
+    const uint64_t root_bytes = UINT64_C(8) << shape->bits,
+                   next_bytes = (shape->levels == 2 ? shape->entry : UINT64_C(8)) << shape->bits;
 
     return (!words[0] || index->before) && (!words[2] || index->after) &&
            at - all->data.start >= 8 * index->index &&
            all->data.end - (at - 8 * index->index) >= root_bytes &&
-           pages_is_heap(all->heap, words[1], node_bytes(index->shape));
+           pages_is_heap(all->heap, words[1], next_bytes);
 }
 
 static bool add_candidates(struct candidates *all, remote_addr at, const uint64_t words[3])
@@ -152,6 +148,7 @@ struct trial {
     } * records; /* RECORDS */
     struct batch_item *items;
     size_t count;
+    struct found_tree tried; /* a root with a layout */
 };
 
 static bool add_trial_record(void *ctx, remote_addr page, const struct leaf *leaf)
@@ -186,18 +183,9 @@ static bool walk_parts(struct walk *walk, const struct memory_range *range, bool
     return true;
 }
 
-/* What a root that is none leads to may be any memory: pages without contents are not touched. */
-static bool may_have_record(const struct heap_pages *heap, remote_addr record)
-{
-    const size_t pages = (record % MEMORY_PAGE + RECORD_BYTES - 1) / MEMORY_PAGE + 1;
-    bool has[2];
-
-    return pages_is_heap(heap, record, RECORD_BYTES) &&
-           residence_of(&heap->residence, record - record % MEMORY_PAGE, has, pages) == pages;
-}
-
 static void read_records(struct trial *trial, const struct ranges *ranges, bool whole)
 {
+    const struct heap_pages *heap = trial->walk.heap;
     size_t n = 0;
 
     trial->count = 0;
@@ -207,26 +195,16 @@ static void read_records(struct trial *trial, const struct ranges *ranges, bool 
             break;
     for (size_t i = 0; i < trial->count; i++) {
         struct trial_record *record = &trial->records[i];
+        const remote_addr at = record->leaf.record, page = at - at % MEMORY_PAGE;
+        const size_t pages = (at - page + RECORD_BYTES - 1) / MEMORY_PAGE + 1;
+        bool has[2];
         memset(record->bytes, 0, sizeof record->bytes);
-        if (may_have_record(trial->walk.heap, record->leaf.record))
-            trial->items[n++] =
-                (struct batch_item){record->leaf.record, RECORD_BYTES, record->bytes};
+        /* What a root that is none leads to may be any memory: empty pages are not touched. */
+        if (pages_is_heap(heap, at, RECORD_BYTES) &&
+            pages_contents(heap, page, has, pages) == pages)
+            trial->items[n++] = (struct batch_item){at, RECORD_BYTES, record->bytes};
     }
     batch_read(trial->batch, trial->items, n);
-}
-
-static void judge_records(const struct trial *trial, struct found_tree *found)
-{
-    struct extent extent;
-
-    found->proven = found->refuted = 0;
-    for (size_t i = 0; i < trial->count; i++) {
-        const struct trial_record *record = &trial->records[i];
-        enum record_verdict verdict =
-            record_take(&extent, &found->rules, &record->leaf, record->page, record->bytes);
-        found->refuted += verdict == RECORD_FALSE;
-        found->proven += verdict >= RECORD_INNER;
-    }
 }
 
 /*
@@ -237,21 +215,29 @@ static void try_root(struct trial *trial, struct found_tree *best, const struct 
                      struct version version, const struct ranges *ranges, bool whole)
 {
     const struct record_layout *known = record_layout_of(version), *read = NULL;
+    struct found_tree *found = &trial->tried;
+    struct extent extent;
 
     for (size_t i = 0; i < 2 * (record_layout_count + 1); i++) {
-        struct found_tree found = {.tree = *tree, .rules = best->rules};
-        found.rules.layout = i < 2 ? known : &record_layouts[i / 2 - 1];
-        found.rules.padding = i % 2 ? 0 : best->rules.classes->page;
-        if (!found.rules.layout || (i % 2 && !found.rules.layout->by_pages))
+        *found = (struct found_tree){.tree = *tree, .rules = best->rules};
+        found->rules.layout = i < 2 ? known : &record_layouts[i / 2 - 1];
+        found->rules.padding = i % 2 ? 0 : best->rules.classes->page;
+        if (!found->rules.layout || (i % 2 && !found->rules.layout->by_pages))
             continue;
-        trial->walk.tree = &found.tree;
-        trial->walk.rules = &found.rules;
-        if (!read || read->leaf_state_shift != found.rules.layout->leaf_state_shift)
+        trial->walk.tree = &found->tree;
+        trial->walk.rules = &found->rules;
+        if (!read || read->leaf_state_shift != found->rules.layout->leaf_state_shift)
             read_records(trial, ranges, whole);
-        read = found.rules.layout;
-        judge_records(trial, &found);
-        if (found.proven > best->proven)
-            *best = found;
+        read = found->rules.layout;
+        for (size_t k = 0; k < trial->count; k++) {
+            const struct trial_record *record = &trial->records[k];
+            enum record_verdict verdict =
+                record_take(&extent, &found->rules, &record->leaf, record->page, record->bytes);
+            found->refuted += verdict == RECORD_FALSE;
+            found->proven += verdict >= RECORD_INNER;
+        }
+        if (found->proven > best->proven)
+            *best = *found;
         if (!trial->count)
             return;
     }
@@ -260,8 +246,6 @@ static void try_root(struct trial *trial, struct found_tree *best, const struct 
 /* ---- the search ---- */
 
 struct tree_search {
-    const struct heap_pages *heap;
-    struct version version;
     struct candidates candidates;
     struct ranges ranges;
     struct trial trial;
@@ -272,62 +256,41 @@ static bool is_proven(const struct found_tree *found)
     return found->proven >= RECORDS_MIN && found->refuted <= found->proven / TRUE_PER_FALSE;
 }
 
-/* At first only parts of each mapping are looked at. */
-static void search_tree(struct tree_search *search, struct found_tree *best)
+static void search_data(struct tree_search *search, struct version version, struct found_tree *best)
 {
-    const struct candidates *all = &search->candidates;
+    struct candidates *candidates = &search->candidates;
+    const struct heap_pages *heap = candidates->heap;
 
+    if (!pages_data_range(heap, &candidates->data))
+        return;
+    choose_ranges(&search->ranges, heap->source->modules);
+    for (size_t i = 0; i < TREE_SHAPES; i++)
+        add_indexes(candidates, &search->ranges, &tree_shapes[i]);
+    pages_segments(heap, true, 16, visit_root_words, candidates);
+    /* At first only parts of each mapping are looked at. */
     for (unsigned pass = 0; pass < 2; pass++)
-        for (size_t i = 0; i < all->count && !pages_is_late(search->heap); i++) {
-            try_root(&search->trial, best, &all->list[i], search->version, &search->ranges,
+        for (size_t i = 0; i < candidates->count && !pages_is_late(heap); i++) {
+            try_root(&search->trial, best, &candidates->list[i], version, &search->ranges,
                      pass > 0);
             if (is_proven(best))
                 return;
         }
 }
 
-static void search_data(struct tree_search *search, struct found_tree *best)
-{
-    struct candidates *candidates = &search->candidates;
-
-    candidates->heap = search->heap;
-    if (!pages_data_range(search->heap, &candidates->data))
-        return;
-    choose_ranges(&search->ranges, search->heap->source->modules);
-    for (size_t i = 0; i < TREE_SHAPES; i++)
-        add_indexes(candidates, &search->ranges, &tree_shapes[i]);
-    pages_segments(search->heap, true, 16, visit_root_words, candidates);
-    search_tree(search, best);
-}
-
-static bool open_trial(struct trial *trial, const struct heap_pages *heap, struct batch *batch)
-{
-    trial->batch = batch;
-    trial->records = malloc(RECORDS * sizeof *trial->records);
-    trial->items = malloc(RECORDS * sizeof *trial->items);
-    trial->walk =
-        (struct walk){.heap = heap, .visit = add_trial_record, .ctx = trial, .below = UINT64_MAX};
-    return trial->records && trial->items;
-}
-
 enum find_end tree_find(struct found_tree *found, const struct heap_pages *heap,
                         struct batch *batch, struct version version)
 {
-    struct tree_search *search = calloc(1, sizeof *search);
-    bool opened = search && open_trial(&search->trial, heap, batch);
+    AUTO_FREE struct tree_search *search = calloc(1, sizeof *search);
+    AUTO_FREE struct trial_record *records = malloc(RECORDS * sizeof *records);
+    AUTO_FREE struct batch_item *items = malloc(RECORDS * sizeof *items);
 
     found->proven = found->refuted = 0;
-    if (opened) {
-        search->heap = heap;
-        search->version = version;
-        search_data(search, found);
-    }
-    if (search) {
-        free(search->trial.records);
-        free(search->trial.items);
-    }
-    free(search);
-    if (!opened)
+    if (!search || !records || !items)
         return FIND_OUT_OF_MEMORY;
+    search->candidates.heap = heap;
+    search->trial = (struct trial){.batch = batch, .records = records, .items = items};
+    search->trial.walk = (struct walk){
+        .heap = heap, .visit = add_trial_record, .ctx = &search->trial, .below = UINT64_MAX};
+    search_data(search, version, found);
     return is_proven(found) ? FIND_PROVEN : found->proven ? FIND_REFUTED : FIND_NONE;
 }

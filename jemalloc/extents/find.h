@@ -6,7 +6,7 @@
  */
 #pragma once
 
-#include "jemalloc/extents/walk.h"
+#include "jemalloc/extents/tree.h"
 #include "jemalloc/reader/batch.h"
 
 struct found_tree {

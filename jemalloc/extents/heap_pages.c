@@ -3,7 +3,42 @@
 
 #include <string.h>
 
-enum { PIECE_BYTES = 256 << 10, SEGMENTS_MAX = 1 << 30 };
+enum { PIECE_BYTES = 256 << 10, SEGMENTS_MAX = 1 << 30, STATES = 512 };
+
+void pages_open(struct heap_pages *heap, const struct reader_source *source)
+{
+    const struct target *target = source->target;
+
+    heap->source = source;
+    heap->map = (struct pagemap){.fd = -1, .page = (unsigned)sysconf(_SC_PAGESIZE)};
+    if (!target->record && target->proc->dirfd >= 0)
+        pagemap_open(&heap->map, target->proc, target_via(target));
+}
+
+void pages_close(struct heap_pages *heap)
+{
+    pagemap_close(&heap->map);
+}
+
+size_t pages_contents(const struct heap_pages *heap, remote_addr start, bool *has, size_t count)
+{
+    const unsigned page = heap->map.page;
+    enum page_state states[STATES];
+    size_t with = 0;
+
+    for (size_t at = 0, n; at < count; at += n, start += n * MEMORY_PAGE) {
+        const uint64_t first = start / page;
+        n = count - at < STATES ? count - at : STATES;
+        pagemap_states(&heap->map, start, states,
+                       (start + (n - 1) * MEMORY_PAGE) / page - first + 1);
+        /* What the file does not tell about has contents, as far as is known. */
+        for (size_t i = 0; i < n; i++) {
+            has[at + i] = states[(start + i * MEMORY_PAGE) / page - first] != PAGE_EMPTY;
+            with += has[at + i];
+        }
+    }
+    return with;
+}
 
 bool pages_is_heap(const struct heap_pages *heap, remote_addr addr, uint64_t len)
 {
@@ -49,7 +84,7 @@ void pages_read(const struct heap_pages *heap, remote_addr addr, unsigned char *
         size_t pages = (from % MEMORY_PAGE + (len - at) + MEMORY_PAGE - 1) / MEMORY_PAGE;
         if (pages > PAGES)
             pages = PAGES;
-        residence_of(&heap->residence, first, has, pages);
+        pages_contents(heap, first, has, pages);
         end = at + pages * MEMORY_PAGE - from % MEMORY_PAGE;
         if (end > len)
             end = len;
@@ -71,27 +106,22 @@ struct segments_visit {
     unsigned char *buf;
 };
 
-static bool has_contents(const struct heap_pages *heap, remote_addr start, size_t len)
-{
-    bool has[PIECE_BYTES / MEMORY_PAGE + 2];
-    remote_addr first = start - start % MEMORY_PAGE;
-
-    return residence_of(&heap->residence, first, has,
-                        (start + len - first + MEMORY_PAGE - 1) / MEMORY_PAGE) > 0;
-}
-
 static bool visit_segment(const struct segments_visit *all, remote_addr start, uint64_t size)
 {
+    bool has[PIECE_BYTES / MEMORY_PAGE + 2];
+
     for (uint64_t at = 0; at < size && (!at || at + all->overlap < size); at += PIECE_BYTES) {
-        uint64_t n = size - at;
+        const remote_addr from = start + at, first = from - from % MEMORY_PAGE;
+        uint64_t n = size - at, fresh = n < PIECE_BYTES ? n : PIECE_BYTES;
         if (n > PIECE_BYTES + all->overlap)
             n = PIECE_BYTES + all->overlap;
         if (pages_is_late(all->heap))
             return false;
-        if (!has_contents(all->heap, start + at, n > PIECE_BYTES ? PIECE_BYTES : (size_t)n))
+        if (!pages_contents(all->heap, first, has,
+                            (from + fresh - first + MEMORY_PAGE - 1) / MEMORY_PAGE))
             continue;
-        pages_read(all->heap, start + at, all->buf, (size_t)n);
-        if (!all->visit(all->ctx, start + at, all->buf, (size_t)n))
+        pages_read(all->heap, from, all->buf, (size_t)n);
+        if (!all->visit(all->ctx, from, all->buf, (size_t)n))
             return false;
     }
     return true;

@@ -1,16 +1,29 @@
 /*
- * What the records are read from: the memory of one process, whose empty pages are not
- * touched.
+ * What the records are read from: the memory of one process. Its pages without contents, in
+ * memory or in swap (host/pagemap.h), are not touched: a read of an
+ * anonymous page that has none maps the zero page in the process
+ * (mm/memory.c, do_anonymous_page), for which its page tables may grow, and static data and the
+ * tree from page to extent are mostly such pages.
  */
 #pragma once
 
-#include "jemalloc/extents/residence.h"
+#include "host/pagemap.h"
 #include "jemalloc/reader/reader.h"
 
 struct heap_pages {
     const struct reader_source *source;
-    struct residence residence;
+    struct pagemap map; /* fd below 0: unknown, then every page counts as one with contents */
 };
+
+/* Never fails: a core file has no pagemap, and some kernels have none. source must outlive it. */
+void pages_open(struct heap_pages *heap, const struct reader_source *source);
+void pages_close(struct heap_pages *heap);
+
+/*
+ * Sets has[i] for each of count pieces of 4096 bytes from start on. Returns how many have
+ * contents.
+ */
+size_t pages_contents(const struct heap_pages *heap, remote_addr start, bool *has, size_t count);
 
 /* True if all of [addr, addr + len) is in one writable mapping of no ELF file. */
 bool pages_is_heap(const struct heap_pages *heap, remote_addr addr, uint64_t len);

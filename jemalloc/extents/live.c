@@ -2,14 +2,31 @@
 #include "base/list.h"
 #include "host/namespaces.h"
 #include "jemalloc/extents/origins.h"
-#include "jemalloc/extents/profile_objects.h"
-#include "jemalloc/extents/sampled.h"
+#include "jemalloc/extents/tree.h"
 #include "jemalloc/faults.h"
+#include "jemalloc/reader/roots.h"
+#include "jemalloc/reader/stacks.h"
+#include "jemalloc/reader/threads.h"
 
 #include <errno.h>
 #include <string.h>
 
 static const char stage[] = "read the live objects";
+
+enum { SEARCHES_MAX = 4 };
+
+/*
+ * For the objects that jemalloc has itself because it samples, in the heap like all others: of
+ * each stack a gctx, of each stack and thread a tctx, of each thread its tdata, and hash tables.
+ * They grow with the first samples, and are no growth of the program.
+ */
+struct profile_objects {
+    const struct reader_layout *layout; /* NULL: unknown */
+    struct reader reader;               /* stacks, threads: 0 if they were not found */
+    struct batch *batch;
+    struct model threads; /* of the last time that they could be read */
+    unsigned searches;    /* for the stacks, since it was opened */
+};
 
 /* What is known of a sampled object, of those in `found`. */
 struct candidate {
@@ -53,41 +70,40 @@ static uint64_t real_offset(void)
     return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec - clock_now();
 }
 
-/* The words of a record mean nothing where profiling is not enabled: nobody writes them. */
-static void choose_layout(struct live *live)
+/* Finds what can be found. */
+static void open_profile_objects(struct profile_objects *objects,
+                                 const struct reader_source *source, struct batch *batch)
 {
-    const struct fact_variables *variables = &live->own.reader.variables;
-    struct prof_state state;
+    struct reader *reader = &objects->reader;
+    struct fault ignored;
 
-    facts_read(variables, live->source.memory, &state);
-    if (state.build.opt_prof == FACT_YES && live->own.layout)
-        live->layout = sampled_layout_of(version_parse(variables->version));
+    memset(objects, 0, sizeof *objects);
+    objects->batch = batch;
+    if (reader_open(reader, source, &ignored) != FAULT_NONE)
+        reader->stacks = reader->threads = 0;
+    /* A proof while the process allocates may find another layout than that of its version. */
+    objects->layout = reader->layout = reader_layout_of(version_parse(reader->variables.version));
 }
 
 static bool open_samples(struct live *live)
 {
     const struct reader_source *source = &live->source;
+    const struct fact_variables *variables = &live->own.reader.variables;
+    struct prof_state state;
 
     live->real_offset = real_offset();
     live->has_births = source->memory->source.read ||
                        namespaces_share_clock(source->target->proc, target_via(source->target));
-    live->heap.source = source;
-    residence_open(&live->heap.residence, source->target);
+    pages_open(&live->heap, source);
     if (!batch_open(&live->batch, source->memory))
         return false;
-    profile_objects_open(&live->own, source, &live->batch);
-    choose_layout(live);
+    open_profile_objects(&live->own, source, &live->batch);
+    /* The words of a record mean nothing where profiling is not enabled: nobody writes them. */
+    facts_read(variables, source->memory, &state);
+    if (state.build.opt_prof == FACT_YES && live->own.layout)
+        live->layout = sampled_layout_of(version_parse(variables->version));
     return !live->layout ||
            origins_open(&live->origins, live->own.layout, &live->heap, &live->batch);
-}
-
-static fault_code open_live(struct live *live, bool samples, struct fault *fault)
-{
-    fault_code rc = extents_open(&live->extents, &live->source, fault);
-
-    if (rc == FAULT_NONE && samples && !open_samples(live))
-        rc = live_no_memory(fault);
-    return rc;
 }
 
 fault_code live_open(struct live **live, const struct reader_source *source, bool samples,
@@ -100,8 +116,10 @@ fault_code live_open(struct live **live, const struct reader_source *source, boo
     if (!opened)
         return live_no_memory(fault);
     opened->source = *source;
-    opened->heap.residence.pages.fd = -1;
-    rc = open_live(opened, samples, fault);
+    opened->heap.map.fd = -1;
+    rc = extents_open(&opened->extents, &opened->source, fault);
+    if (rc == FAULT_NONE && samples && !open_samples(opened))
+        rc = live_no_memory(fault);
     if (rc == FAULT_NONE)
         *live = opened;
     else
@@ -115,8 +133,8 @@ void live_close(struct live *live)
         return;
     extents_close(live->extents);
     origins_close(&live->origins);
-    profile_objects_close(&live->own);
-    residence_close(&live->heap.residence);
+    model_free(&live->own.threads);
+    pages_close(&live->heap);
     batch_close(&live->batch);
     free(live->found);
     free(live->candidates);
@@ -159,12 +177,6 @@ struct live_pass {
     bool no_memory;
 };
 
-static void add_objects(struct live_look *look, unsigned class, uint64_t objects, uint64_t size)
-{
-    look->objects[class] += objects;
-    look->bytes[class] += objects * size;
-}
-
 static void take_away(struct live_look *look, unsigned class, uint64_t size)
 {
     if (!look->objects[class] || look->bytes[class] < size)
@@ -173,34 +185,28 @@ static void take_away(struct live_look *look, unsigned class, uint64_t size)
     look->bytes[class] -= size;
 }
 
-/* False: out of memory. */
-static bool add_found(struct live *live, struct live_look *look, const struct extent *extent)
-{
-    if (live->found_count == LIVE_SAMPLES_MAX) {
-        look->left_out++;
-        return true;
-    }
-    if (!LIST_GROW(live->found, live->found_capacity, live->found_count))
-        return false;
-    live->found[live->found_count++] = *extent;
-    return true;
-}
-
 static bool see_extent(void *ctx, const struct extent *extent)
 {
     struct live_pass *pass = ctx;
     struct live *live = pass->live;
+    struct live_look *look = pass->look;
     struct sampled sampled;
 
     if (live->layout && sampled_take(&sampled, live->layout, live_classes(live), extent) &&
         pages_is_heap(&live->heap, sampled.tctx, live->own.layout->tctx_size)) {
         if (sampled.is_stale) {
-            pass->look->stale++;
+            look->stale++;
             return true;
         }
-        pass->no_memory = !add_found(live, pass->look, extent);
+        if (live->found_count == LIVE_SAMPLES_MAX)
+            look->left_out++;
+        else if (LIST_GROW(live->found, live->found_capacity, live->found_count))
+            live->found[live->found_count++] = *extent;
+        else
+            pass->no_memory = true;
     }
-    add_objects(pass->look, extent->class, extent->used, extent->size);
+    look->objects[extent->class] += extent->used;
+    look->bytes[extent->class] += extent->used * extent->size;
     return !pass->no_memory;
 }
 
@@ -236,9 +242,11 @@ static int compare_candidates(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-static void make_candidates(struct live *live)
+/* Returns the number of different tctx. */
+static size_t make_candidates(struct live *live)
 {
     struct sampled sampled;
+    size_t count = 0;
 
     for (size_t i = 0; i < live->found_count; i++) {
         sampled_take(&sampled, live->layout, live_classes(live), &live->found[i]);
@@ -250,12 +258,6 @@ static void make_candidates(struct live *live)
     }
     if (live->found_count)
         qsort(live->order, live->found_count, sizeof *live->order, compare_candidates);
-}
-
-static size_t list_origins(struct live *live)
-{
-    size_t count = 0;
-
     for (size_t i = 0; i < live->found_count; i++)
         if (!count || live->origin_list[count - 1].tctx != live->order[i]->tctx)
             live->origin_list[count++] = (struct origin){.tctx = live->order[i]->tctx};
@@ -284,46 +286,124 @@ static void drop_changed(struct live *live)
  * Of objects that may be freed, as many live as the tctx counts beyond those that surely live.
  * Its memory is that of something else once its last object is freed.
  */
-static void drop_stale(struct live *live, struct live_look *look, struct candidate **list,
-                       size_t count, const struct origin *origin)
+static void drop_stale(struct live *live, struct live_look *look, size_t origins)
 {
-    uint64_t living = origin->state == ORIGIN_PROVEN ? origin->objects : 0;
+    size_t at = 0;
 
-    if (origin->state == ORIGIN_UNREAD && live->layout->asked >= 0)
-        living = UINT64_MAX;
-    for (size_t i = 0; i < count; i++) {
-        const struct extent *extent = &live->found[list[i] - live->candidates];
-        list[i]->stack = origin->stack;
-        if (list[i]->is_doubtful && !living) {
-            look->stale++;
-            take_away(look, extent->class, extent->size);
-            list[i]->is_dropped = true;
+    for (size_t i = 0; i < origins; i++) {
+        const struct origin *origin = &live->origin_list[i];
+        uint64_t living = origin->state == ORIGIN_PROVEN ? origin->objects : 0;
+        if (origin->state == ORIGIN_UNREAD && live->layout->asked >= 0)
+            living = UINT64_MAX;
+        for (; at < live->found_count && live->order[at]->tctx == origin->tctx; at++) {
+            struct candidate *candidate = live->order[at];
+            const struct extent *extent = &live->found[candidate - live->candidates];
+            candidate->stack = origin->stack;
+            if (candidate->is_doubtful && !living) {
+                look->stale++;
+                take_away(look, extent->class, extent->size);
+                candidate->is_dropped = true;
+            }
+            living -= !candidate->is_dropped && living > 0;
         }
-        living -= !list[i]->is_dropped && living > 0;
     }
 }
 
-static void drop_all_stale(struct live *live, struct live_look *look, size_t origins)
+/* ---- jemalloc's own objects ---- */
+
+static void count_size(struct extents *extents, uint64_t size, uint64_t counts[CLASSES_MAX])
 {
-    for (size_t i = 0, at = 0, end; i < origins; i++, at = end) {
-        for (end = at;
-             end < live->found_count && live->order[end]->tctx == live->origin_list[i].tctx;)
-            end++;
-        drop_stale(live, look, live->order + at, end - at, &live->origin_list[i]);
+    const struct classes *classes = extents_classes(extents);
+
+    for (unsigned i = 0; i < classes->count; i++)
+        if (classes->list[i].size >= size) {
+            counts[i]++;
+            return;
+        }
+}
+
+/* A table has an array of buckets (ckh.c, ckh_grow). */
+static void count_table(struct extents *extents, const struct reader_table *table,
+                        uint64_t counts[CLASSES_MAX])
+{
+    count_size(extents, READER_BUCKET_CELLS * sizeof(struct reader_cell) << table->lg_now, counts);
+}
+
+/* Without names, an empty table cannot be told from others (roots.c): it is searched again. */
+static bool find_stacks(struct profile_objects *objects, bool has_samples)
+{
+    struct reader *reader = &objects->reader;
+    struct fault ignored;
+
+    if (!reader->stacks && has_samples && objects->searches < SEARCHES_MAX) {
+        objects->searches++;
+        if (roots_find_stacks(reader, objects->batch, &ignored) != FAULT_NONE)
+            reader->stacks = 0;
+    }
+    return reader->stacks != 0;
+}
+
+/* The list stays as it was if it cannot be read. */
+static void renew_threads(struct profile_objects *objects, const struct reader_table *table)
+{
+    struct reader *reader = &objects->reader;
+    struct model threads = {0};
+
+    if (!reader->threads)
+        roots_find_threads(reader, objects->batch);
+    if (reader->threads && threads_read(objects->batch, objects->layout, reader->threads, table,
+                                        reader->source.is_still, &threads)) {
+        model_free(&objects->threads);
+        objects->threads = threads;
+    } else {
+        model_free(&threads);
     }
 }
 
-/* Objects of jemalloc itself, which no sample is of. */
-static void take_away_own(struct live *live, struct live_look *look, size_t origins)
+static void count_tdatas(const struct profile_objects *objects, struct extents *extents,
+                         uint64_t counts[CLASSES_MAX])
 {
-    const struct classes *classes = live_classes(live);
+    struct memory *memory = objects->reader.source.memory;
+    struct reader_table table;
+    struct extent extent;
 
-    profile_objects_count(&live->own, live->extents, live->origin_list, origins, look->own);
-    for (unsigned i = 0; i < classes->count; i++) {
-        uint64_t count = (uint64_t)((double)look->own[i] * look->share);
-        for (; count; count--)
-            take_away(look, i, classes->list[i].size);
+    for (size_t i = 0; i < objects->threads.tdata_count; i++) {
+        const remote_addr tdata = objects->threads.tdatas[i].address;
+        if (reader_check_time(&objects->reader, NULL) != FAULT_NONE)
+            return;
+        if (!extents_at(extents, tdata, &extent) ||
+            !table_open(&table, memory, tdata + objects->layout->tdata_table))
+            continue;
+        counts[extent.class]++;
+        count_table(extents, &table, counts);
     }
+}
+
+/*
+ * Adds the objects of each size class to counts: those of the proven origins, and of threads.
+ * The first table of stacks is older than the sampling: only one that has grown counts.
+ */
+static void count_own(struct live *live, size_t origins, uint64_t counts[CLASSES_MAX])
+{
+    struct profile_objects *objects = &live->own;
+    const struct reader_layout *layout = objects->layout;
+    struct reader_table table;
+
+    for (size_t i = 0; i < origins; i++) {
+        const struct origin *origin = &live->origin_list[i];
+        if (origin->state != ORIGIN_PROVEN || !origin->objects)
+            continue;
+        count_size(live->extents, reader_tctx_bytes(layout), counts);
+        if (origin->is_first)
+            count_size(live->extents, layout->gctx_vec + UINT64_C(8) * origin->depth, counts);
+    }
+    if (!find_stacks(objects, origins > 0) ||
+        !table_open(&table, objects->reader.source.memory, objects->reader.stacks))
+        return;
+    if (table.lg_now > table.lg_min)
+        count_table(live->extents, &table, counts);
+    renew_threads(objects, &table);
+    count_tdatas(objects, live->extents, counts);
 }
 
 /* ---- a look ---- */
@@ -339,10 +419,26 @@ static uint64_t birth_in_look(const struct live *live, uint64_t birth, uint64_t 
     return birth <= now ? birth : 0;
 }
 
-static bool add_samples(struct live *live, struct live_look *look)
+static bool take_live_samples(struct live *live, struct live_look *look)
 {
-    const uint64_t now = clock_now();
+    const struct classes *classes = live_classes(live);
+    uint64_t now;
+    size_t count;
 
+    if (!live->layout)
+        return true;
+    if (!reserve_candidates(live))
+        return false;
+    count = make_candidates(live);
+    if (!origins_read(&live->origins, live->origin_list, count))
+        return false;
+    drop_changed(live);
+    drop_stale(live, look, count);
+    count_own(live, count, look->own);
+    for (unsigned i = 0; i < classes->count; i++) /* no sample is of them */
+        for (uint64_t n = (uint64_t)((double)look->own[i] * look->share); n; n--)
+            take_away(look, i, classes->list[i].size);
+    now = clock_now();
     for (size_t i = 0; i < live->found_count; i++) {
         const struct candidate *candidate = &live->candidates[i];
         if (candidate->is_dropped)
@@ -356,24 +452,6 @@ static bool add_samples(struct live *live, struct live_look *look)
                                  .class = (uint16_t)live->found[i].class};
     }
     return true;
-}
-
-static bool take_live_samples(struct live *live, struct live_look *look)
-{
-    size_t count;
-
-    if (!live->layout)
-        return true;
-    if (!reserve_candidates(live))
-        return false;
-    make_candidates(live);
-    count = list_origins(live);
-    if (!origins_read(&live->origins, live->origin_list, count))
-        return false;
-    drop_changed(live);
-    drop_all_stale(live, look, count);
-    take_away_own(live, look, count);
-    return add_samples(live, look);
 }
 
 fault_code live_take(struct live *live, struct live_look *look, struct fault *fault)

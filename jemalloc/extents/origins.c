@@ -31,7 +31,7 @@ static bool page_has_contents(struct origins *origins, remote_addr addr)
     const remote_addr page = addr - addr % MEMORY_PAGE;
 
     if (page != origins->page.addr) {
-        residence_of(&origins->heap->residence, page, &origins->page.has, 1);
+        pages_contents(origins->heap, page, &origins->page.has, 1);
         origins->page.addr = page;
     }
     return origins->page.has;
@@ -141,21 +141,6 @@ static int compare_gctxs(const void *a, const void *b)
     return (x->gctx > y->gctx) - (x->gctx < y->gctx);
 }
 
-/* The origins that may be proven, in the order of their gctx. */
-static size_t order_by_gctx(struct origin **order, struct origin *list, size_t count)
-{
-    size_t n = 0;
-
-    for (size_t i = 0; i < count; i++) {
-        list[i].stack = TABLE_NONE;
-        list[i].is_first = true;
-        if (list[i].state == ORIGIN_PROVEN)
-            order[n++] = &list[i];
-    }
-    qsort(order, n, sizeof *order, compare_gctxs);
-    return n;
-}
-
 /* Takes what was read of the gctx of the first of some origins for all of them that have it. */
 static bool take_gctx(struct origins *origins, struct origin **order, size_t count,
                       const struct gctx *gctx)
@@ -202,13 +187,20 @@ static bool read_gctxs(struct origins *origins, struct origin **order, size_t co
 bool origins_read(struct origins *origins, struct origin *list, size_t count)
 {
     AUTO_FREE struct origin **order = reallocarray(NULL, count + 1, sizeof(struct origin *));
-    size_t n;
+    size_t n = 0;
 
     if (!order)
         return false;
     origins->page.addr = 1; /* none */
     read_tctxs(origins, list, count);
-    n = order_by_gctx(order, list, count);
+    /* Those that may be proven, in the order of their gctx. */
+    for (size_t i = 0; i < count; i++) {
+        list[i].stack = TABLE_NONE;
+        list[i].is_first = true;
+        if (list[i].state == ORIGIN_PROVEN)
+            order[n++] = &list[i];
+    }
+    qsort(order, n, sizeof *order, compare_gctxs);
     for (size_t at = 0, taken; at < n && !pages_is_late(origins->heap); at += taken)
         if (!read_gctxs(origins, order + at, n - at, &taken))
             return false;

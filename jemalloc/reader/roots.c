@@ -150,14 +150,14 @@ static enum table_proof prove_any(const struct reader *reader, struct batch *bat
 
 /* ---- the search ---- */
 
-/* Pages of static data without contents stay so: extents/residence.h. */
+/* Pages of static data without contents stay so: extents/heap_pages.h. */
 static void visit_data(const struct reader *reader, size_t overlap, pages_visit visit, void *ctx)
 {
-    struct heap_pages heap = {.source = &reader->source};
+    struct heap_pages heap;
 
-    residence_open(&heap.residence, reader->source.target);
+    pages_open(&heap, &reader->source);
     pages_segments(&heap, true, overlap, visit, ctx);
-    residence_close(&heap.residence);
+    pages_close(&heap);
 }
 
 /* Those that look like a table, or like a pointer to a thread. */

@@ -5,8 +5,8 @@
  */
 #pragma once
 
-#include "base/interruptions.h"
 #include "attach/memory.h"
+#include "base/interruptions.h"
 #include "host/pagemap.h"
 
 enum {

@@ -1,6 +1,5 @@
 /* The kernel's records of page faults, and the ring with them. */
 #include "fuzz.h"
-#include "perf/record.h"
 #include "perf/ring.h"
 
 #include <string.h>

@@ -1,8 +1,8 @@
 /* /proc/PID/smaps_rollup, smaps and status: memory use. */
 #include "fuzz.h"
 #include "host/limits.h"
-#include "host/task.h"
 #include "host/resident.h"
+#include "host/task.h"
 
 #include <string.h>
 

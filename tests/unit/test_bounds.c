@@ -1,6 +1,5 @@
 /* Threads that the kernel restricts individually, by their status files. */
 #include "check.h"
-#include "inject/bounds.h"
 #include "inject/candidates.h"
 #include "proc_text.h"
 #include "tree.h"

@@ -1,7 +1,7 @@
 /* A collector that stops the world is refused; other programs that handle its signals are not. */
 #include "check.h"
-#include "inject/collectors.h"
 #include "inject/faults.h"
+#include "inject/stoppers.h"
 #include "own.h"
 
 #include <signal.h>

@@ -1,6 +1,5 @@
 /* The kernel's records of page faults: their ring, and their bytes, forged. */
 #include "check.h"
-#include "perf/record.h"
 #include "perf/ring.h"
 
 #include <string.h>

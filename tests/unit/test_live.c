@@ -4,7 +4,7 @@
 #include "forged_profile.h"
 #include "jemalloc/extents/live.h"
 #include "jemalloc/extents/origins.h"
-#include "jemalloc/extents/sampled.h"
+#include "jemalloc/extents/tree.h"
 
 enum { PROFILE_PAGE = 512, PROFILE_BYTES = 1 << 20, SMALL = 3, LARGE = HEAP_BINS + 1, DEPTH = 3 };
 

@@ -1,7 +1,7 @@
 /* The table of jemalloc's names: lookups and refusals. */
 #include "check.h"
-#include "jemalloc/names.h"
 #include "jemalloc/hooks.h"
+#include "jemalloc/names.h"
 
 #include <string.h>
 

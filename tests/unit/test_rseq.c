@@ -1,6 +1,6 @@
 /* Restartable sequences on kernels that do not report them. */
 #include "check.h"
-#include "inject/rseq.h"
+#include "inject/resume.h"
 #include "own.h"
 
 #include <dlfcn.h>

@@ -1,7 +1,7 @@
 /* Selecting processes: names, trees, cgroups, containers, over a recorded /proc. */
 #include "check.h"
-#include "host/processes.h"
 #include "host/faults.h"
+#include "host/processes.h"
 #include "host/selector.h"
 #include "proc_text.h"
 #include "tree.h"

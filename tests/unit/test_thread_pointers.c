@@ -3,8 +3,8 @@
  * them knows itself; and of descriptors and relocations made by hand.
  */
 #include "check.h"
-#include "elf/thread_search.h"
 #include "elf/thread_pointers.h"
+#include "elf/thread_search.h"
 #include "inject/refs.h"
 #include "own.h"
 

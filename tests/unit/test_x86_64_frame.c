@@ -1,7 +1,7 @@
 /* x86-64: the forged signal frames, read back as the C library declares them. */
 #include "check.h"
 #include "inject/arch.h"
-#include "inject/scratch.h"
+#include "inject/perform.h"
 
 #include <cpuid.h>
 #include <string.h>
@@ -173,7 +173,7 @@ static void test_unmap_frame(void)
         return;
     ucontext_t context = context_at(frames.unmap);
     const greg_t *g = context.uc_mcontext.gregs;
-    check_context(&context, scratch_call_mask());
+    check_context(&context, perform_call_mask());
     CHECK((uint64_t)g[REG_RIP] == gadgets.syscall_return && g[REG_RAX] == SYS_munmap);
     CHECK((uint64_t)g[REG_RSP] == frames.frame0);
     CHECK(g[REG_RDI] == 1 && g[REG_RSI] == SCRATCH); /* refused until the address is known */
