@@ -45,7 +45,7 @@ class Beside(lib.TestCase):
         self.assertTrue(lib.wait_until(lambda: count() > 100000 or process.poll() is not None))
         if process.poll() == lib.SKIPPED:
             self.skipTest("the library cannot be loaded here")
-        self.assert_ran(lib.run_tool("stats", "--call", process.pid, "--instance", instance))
+        self.assert_ran(lib.run_tool("stats", "--full", process.pid, "--instance", instance))
         before = count()
         self.assertTrue(lib.wait_until(lambda: count() > before), "it hangs")
         process.kill()

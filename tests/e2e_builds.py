@@ -50,7 +50,7 @@ class WithoutStatistics(allocators.TestCase):
 
     def test_stats(self):
         allocator = self.start()
-        result = lib.run_tool("stats", "--call", allocator.pid)
+        result = lib.run_tool("stats", "--full", allocator.pid)
         self.assert_failed(result, lib.REFUSED, "config.stats is false")
         report = self.assert_ran(lib.run_tool("stats", "--full", "--json", allocator.pid)).text
         self.assertIs(json.loads(report)["jemalloc"]["config"]["stats"], False)

@@ -22,7 +22,7 @@ class Coroutine(lib.TestCase):
 
     def verbs(self, victim):
         sink = os.path.join(victim.directory, "stream")
-        return (["stats", "--call"], ["on", "--call"], ["dump"],
+        return (["stats", "--full"], ["on", "--call"], ["dump"],
                 ["dump", "--call", "--force", "-o", sink], ["off", "--call"])
 
     def test_every_verb(self):

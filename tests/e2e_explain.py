@@ -135,7 +135,7 @@ class Explain(Case):
     def test_counts_of_stats(self):
         """The parts are what stats counts by a call, but read from the records."""
         allocator = self.allocator("5.3.0", conf="")
-        told = self.assert_ran(lib.run_tool("stats", "--call", "--json", allocator.pid)).text
+        told = self.assert_ran(lib.run_tool("stats", "--full", "--json", allocator.pid)).text
         counts = {name: json.loads(told)["stats_" + name] for name in ("allocated", "active")}
         text, answer = self.explain(allocator.pid)
         objects = answer["jemalloc"]["objects"]

@@ -175,11 +175,11 @@ class OldLibrary(TestCase):
 
     def test_stopped_in_clone(self):
         forker = self.forker()
-        self.calls(forker, 20, ("stats", "--call"), ("dump", "--call", "-o", "/dev/null"))
+        self.calls(forker, 20, ("stats", "--full"), ("dump", "--call", "-o", "/dev/null"))
 
     def test_every_verb(self):
         verbs = (("on", "--call"), ("off", "--call"), ("on", "--call"), ("dump",), ("dump", "--call", "-o", "/dev/null"),
-                 ("dump", "-o", "/dev/null"), ("stats", "--call"),
+                 ("dump", "-o", "/dev/null"), ("stats", "--full"),
                  ("stats", "--full", "--json"), ("purge",), ("mallctl", "version", "arenas.narenas"),
                  ("mallctl", "arena.0.dirty_decay_ms=5000"), ("mallctl", "prof.reset"), ("top", "--once"),
                  ("record", "--call", "-d", "1ms", "-o", "/dev/null"),
@@ -196,7 +196,7 @@ class StaticProgram(TestCase):
         forker = Forker(self.directory(), [program], "alone")
         self.addCleanup(forker.stop)
         self.assertTrue(lowest(forker.pid, "libc.so"), "no second C library")
-        self.calls(forker, 10, ("stats", "--call"), ("dump", "--call", "-o", "/dev/null"))
+        self.calls(forker, 10, ("stats", "--full"), ("dump", "--call", "-o", "/dev/null"))
 
     def test_static_that_loads(self):
         self.check(strip=False)
@@ -258,7 +258,7 @@ class Children(TestCase):
     def test_beside_a_forking_thread(self):
         """Each child checks itself. A child may be forked just after the mmap."""
         forker = self.forker("beside")
-        self.calls(forker, 15, ("dump", "--call", "-o", "/dev/null"), ("stats", "--call"))
+        self.calls(forker, 15, ("dump", "--call", "-o", "/dev/null"), ("stats", "--full"))
         self.assertEqual(forker.report()[2], 0, "children with a used scratch area")
 
 

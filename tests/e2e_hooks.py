@@ -19,7 +19,7 @@ OF_AUTOMATIC = (
 OF_FIRST = (("stats", "--full", "--json"), ("stats", "--full"))
 # Verbs that run no function of an application.
 OF_NONE = (
-    ("status",), ("on",), ("off",), ("on", "--call"), ("off", "--call"), ("stats", "--call"), ("mallctl", "--list"),
+    ("status",), ("on",), ("off",), ("on", "--call"), ("off", "--call"), ("stats", "--full"), ("mallctl", "--list"),
     ("mallctl", "--list", "stats.arenas.0.*"), ("mallctl", "epoch=1"),
     ("mallctl", "arena.0.dirty_decay_ms"), ("mallctl", "arena.0.extent_hooks"),
     ("mallctl", "prof.active=true"), ("dump", "-o", "-"),

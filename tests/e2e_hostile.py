@@ -16,7 +16,7 @@ from hostile import MIB, WITHOUT_MAP_FILES, Opens, run_bounded
 from e2e_ps import jemalloc_library
 
 NASTY = b"\x1b]0;t\x07\n\x9b1m\"\\\xff"  # the longest name of a process
-VERBS = (("status",), ("stats",), ("stats", "--call"), ("stats", "--prometheus"), ("on",), ("off",), ("mallctl", "prof.reset"),
+VERBS = (("status",), ("stats",), ("stats", "--full"), ("stats", "--prometheus"), ("on",), ("off",), ("mallctl", "prof.reset"),
          ("purge",), ("mallctl", "version"), ("mallctl", "version", "-v"), ("dump",),
          ("status", "-v"), ("on", "-v"),
          ("record", "-d", "50ms", "-o", "%n.heap"), ("record", "-d", "50ms", "-o", "%n.folded"),
@@ -451,7 +451,7 @@ class Ends(hostile.TestCase):
     """A target that ends, or becomes another program, at the worst moment."""
 
     ROUNDS = 25 if hostile.SANITIZED else 60
-    WORDS = (("status",), ("on",), ("dump", "--call", "-o", "OUT"), ("stats", "--call"),
+    WORDS = (("status",), ("on",), ("dump", "--call", "-o", "OUT"), ("stats", "--full"),
              ("stats", "--full", "--json"), ("mallctl", "prof.active"), ("dump", "-o", "OUT"), ("dump",),
              ("off",))
 

@@ -36,7 +36,7 @@ class Calls(hostile.TestCase):
 
     def test_garbage(self):
         """Wrong lengths, texts without an end, pointers to nowhere, unknown error codes."""
-        verbs = (("status",), ("status", "--json"), ("on", "--call"), ("off", "--call"), ("stats", "--call"), ("mallctl", "prof.reset"),
+        verbs = (("status",), ("status", "--json"), ("on", "--call"), ("off", "--call"), ("stats", "--full"), ("mallctl", "prof.reset"),
                  ("stats", "--prometheus", "--call"), ("purge",), ("mallctl", "version"),
                  ("mallctl", "opt.prof_prefix", "--json"), ("mallctl", "arenas.narenas"),
                  ("dump",), ("dump", "--call", "-o", "-"))

@@ -18,7 +18,7 @@ GROUPS = ("sys/fs/cgroup/memory.max", "sys/fs/cgroup/memory.current", "sys/fs/cg
 FILES = ("memory.max", "memory.current", "memory.stat", "memory.high", "memory.pressure",
          "memory.limit_in_bytes", "memory.usage_in_bytes")
 OTHERS = ("etc/ld.so.preload", "etc/malloc.conf", "proc/meminfo", "proc/self/status")
-VERBS = (("status",), ("stats", "--call"), ("dump", "-o", "OUT"), ("dump", "--call", "-o", "OUT"),
+VERBS = (("status",), ("stats", "--full"), ("dump", "-o", "OUT"), ("dump", "--call", "-o", "OUT"),
          ("top", "--once"), ("top", "--call", "--once"),
          ("watch", "--when", "rss>1K", "--when", "cgroup>99%", "--when", "psi.some>99%/10s",
           "--once", "-o", "."))

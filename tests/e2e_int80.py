@@ -34,7 +34,7 @@ class Int80(lib.TestCase):
         """A stop between two of its calls may find it at a safe point."""
         process = self.start(call)
         for _ in range(TURNS):
-            result = lib.run_tool("stats", "--call", process.pid, "--timeout", "200ms")
+            result = lib.run_tool("stats", "--full", process.pid, "--timeout", "200ms")
             self.assertIn(result.code, (lib.OK, lib.NO_SAFE_MOMENT), result)
         self.await_rounds(process)
         self.assertEqual(self.counts()[1:], (0, 0), "wrong results, short waits")

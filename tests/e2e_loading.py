@@ -23,7 +23,7 @@ class Loading(lib.TestCase):
         """The stops find it, or the time is over; what reads memory serves it."""
         process = self.loading()
         for _ in range(3):
-            result = lib.run_tool("stats", "--call", process.pid, "--timeout", "1s")
+            result = lib.run_tool("stats", "--full", process.pid, "--timeout", "1s")
             self.assertIn(result.code, (lib.OK, lib.NO_SAFE_MOMENT), result)
             if result.code == lib.NO_SAFE_MOMENT:
                 self.assertIn("omit --call", result.err)

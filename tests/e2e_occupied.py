@@ -46,7 +46,7 @@ class Occupied(lib.TestCase):
 
     def verbs(self, victim):
         sink = os.path.join(victim.directory, "stream")
-        return (["stats", "--call"], ["on", "--call"], ["mallctl", "version"], ["dump"],
+        return (["stats", "--full"], ["on", "--call"], ["mallctl", "version"], ["dump"],
                 ["dump", "--call", "--force", "-o", sink], ["purge"], ["mallctl", "prof.reset"], ["off", "--call"])
 
     def test_every_verb(self):
@@ -82,7 +82,7 @@ class Occupied(lib.TestCase):
                 self.skipTest("no io_uring with a polling thread here")
         poller = lib.threads(process.pid)[-1]
         self.assertTrue(lib.wait_until(lambda: lib.state_of(poller) == "R"))
-        self.assert_ran(lib.run_tool("stats", "--call", process.pid))
+        self.assert_ran(lib.run_tool("stats", "--full", process.pid))
 
     def refused(self, victim):
         result = self.call(victim, "dump")

@@ -18,7 +18,7 @@ class Built(opaque.TestCase):
         process = self.start(program, opaque.OUTSIDE[0])
         result = lib.run_tool("stats", "--full", "--json", process.pid)
         self.assert_failed(result, lib.REFUSED, "no malloc_stats_print that can be called")
-        self.assert_ran(lib.run_tool("stats", "--call", process.pid))
+        self.assert_ran(lib.run_tool("stats", "--full", process.pid))
         self.wake(process, opaque.OUTSIDE[0])
 
     def test_whole_program_stripped(self):

@@ -91,13 +91,13 @@ class Permit(lib.TestCase):
         self.assertEqual((told["profile_readable"], told["active_writable"]), (True, True))
         for words, fix in ((("on", "--call"), "; or omit --call, which is not needed here\n"),
                            (("dump",), "; or use -o FILE, which needs no call\n"),
-                           (("stats", "--call"), "; or omit --call, which is not needed here\n")):
+                           (("stats", "--full"), "; or omit --call, which is not needed here\n")):
             self.assertIn(fix, self.tool(words[0], pid, *words[1:], before=before).err)
 
     def assert_refused(self, pid, code, name, *words, before=(), maps=True, memory=False):
         """Each verb that makes a call reports the same cause; status does so without ptrace.
         memory: what needs no call works."""
-        verbs = [("on", "--call"), ("dump", "-o", os.devnull, "--call"), ("stats", "--call"),
+        verbs = [("on", "--call"), ("dump", "-o", os.devnull, "--call"), ("stats", "--full"),
                  ("mallctl", "version")]
         if memory:
             self.assert_switches(pid, before)
@@ -134,7 +134,7 @@ class Permit(lib.TestCase):
             result = self.tool("dump", way, victim.pid, "-o", "-", before=before)
             self.assert_profile(self.assert_ran(result).out)
         self.assert_dumps(victim, before)
-        for verb in (("stats", "--call"), ("purge",), ("mallctl", "version"), ("mallctl", "prof.reset"),
+        for verb in (("stats", "--full"), ("purge",), ("mallctl", "version"), ("mallctl", "prof.reset"),
                      ("off", "--call")):
             self.assert_ran(self.tool(verb[0], victim.pid, *verb[1:], before=before))
         status = self.assert_ran(self.tool("status", victim.pid, before=before))

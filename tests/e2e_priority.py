@@ -113,7 +113,7 @@ class Priority(hostile.TestCase):
         fifo, ordinary = os.sched_param(50), os.sched_param(0)
         os.sched_setscheduler(victim.pid, os.SCHED_FIFO, fifo)
         self.refused(victim, "no real-time priority, which the process has")
-        self.refused(victim, "no real-time priority", words=("stats", "--call"))
+        self.refused(victim, "no real-time priority", words=("stats", "--full"))
         os.sched_setscheduler(victim.pid, os.SCHED_OTHER, ordinary)
         os.sched_setscheduler(other, os.SCHED_FIFO, fifo)
         call = [*WITHOUT_RIGHT[1:], lib.TOOL, "on", "--call", victim.pid]

@@ -26,7 +26,7 @@ class Stopper(lib.TestCase):
 
     def verbs(self, victim):
         sink = os.path.join(victim.directory, "stream")
-        return (["stats", "--call"], ["on", "--call"], ["dump"], ["mallctl", "epoch=1"], ["purge"],
+        return (["stats", "--full"], ["on", "--call"], ["dump"], ["mallctl", "epoch=1"], ["purge"],
                 ["dump", "--call", "--force", "-o", sink], ["mallctl", "prof.reset"], ["off", "--call"])
 
     def calls(self, mode):

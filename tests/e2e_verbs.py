@@ -293,7 +293,6 @@ class Verbs(lib.TestCase):
         for words in (("on", "--call"), ("dump", "--call", "-o", "/dev/null"), ("dump",),
                       ("stats", "--full"), ("purge",),
                       ("record", "--call", "-d", "1ms", "-o", "/dev/null"),
-                      ("leak", "--call", "-d", "1ms", "--settle", "1ms"),
                       ("off", "--call")):
             self.assert_writes_afterwards(victim, *words)
         self.assert_unharmed(victim, slow=True)
@@ -305,7 +304,7 @@ class Verbs(lib.TestCase):
         plain = self.assert_ran(lib.run_tool("on", "--call", victim.pid, tool=lib.TRACED_TOOL))
         self.assertIn(wrote_code, plain.err)
         for words in (("off", "--call"), ("on", "--call"), ("dump",),
-                      ("dump", "-o", "/dev/null", "--call"), ("stats", "--call")):
+                      ("dump", "-o", "/dev/null", "--call"), ("stats", "--full")):
             result = lib.run_tool(*words, victim.pid, tool=lib.REFUSED_TOOL)
             self.assertNotIn(wrote_code, self.assert_ran(result).err)
         self.assertIs(self.active(victim), True)
@@ -353,6 +352,19 @@ class Verbs(lib.TestCase):
         if differences == ["maps"] and all(map(functools.partial(has_grown, gone), new)):
             differences = []
         self.assertEqual(differences, [], (new, gone))
+        self.assert_unharmed(victim)
+
+    def test_what_only_looks_makes_no_call(self):
+        """--call is an option of those that switch or write."""
+        victim = self.victim()
+        rows = [(verb, "--call", "this verb has no option --call")
+                for verb in ("stats", "status", "frag", "leak", "top", "purge", "mallctl", "explain")]
+        rows += [("leak", "--reset", "unknown option '--reset'"),
+                 ("top", "--share=1", "unknown option '--share")]
+        for verb, option, said in rows:
+            with self.subTest(verb=verb, option=option):
+                self.assert_failed(lib.run_tool(verb, option, victim.pid), lib.USAGE, said)
+        self.assertIs(self.active(victim), False)
         self.assert_unharmed(victim)
 
     def test_help_and_version(self):

@@ -50,14 +50,14 @@ MAPPINGS_LEFT_ALLOWED = 0
 # Each kind of use: reads, a write with its read-back, an action, statistics with their epoch.
 MALLCTL_NAMES = ["opt.prof", "prof.gdump=false", "arena.0.decay", "stats.resident", "version"]
 
-VERBS = ("on", "dump", "stream", "stats", "report", "mallctl", "reset", "purge", "record", "leak")
-VERBS += ("watch", "top", "several", "byte", "repair", "frag")
+VERBS = ("on", "dump", "stream", "stats", "report", "mallctl", "reset", "purge", "record", "watch")
+VERBS += ("several", "byte", "repair")
 
 # Other verbs write nothing the second time: profiling is already on.
-SWITCHING = ("on", "record", "leak", "watch", "several", "repair")
+SWITCHING = ("on", "record", "watch", "several", "repair")
 
-# In the second stop of record --call, the list of calls that has the dump had begun: it is the one
-# whose system calls are replaced.
+# Of the stops of record --call, the list of calls that has the dump had begun: it is the one whose
+# system calls are replaced.
 DUMPING = re.compile(r"DETACH.*process_vm_writev 0x\w+000,(?:(?!process_vm_writev).)*GETREGSET", re.S)
 MAX_POINTS = 2000
 SECOND_USE_EVERY = 5
@@ -100,15 +100,12 @@ class Series:
             "repair": ["on", "--repair", "--no-call"],
             "dump": ["dump"],
             "stream": ["dump", "--call", "--force", "-o", self.sink],
-            "stats": ["stats", "--call"],
+            "stats": ["stats", "--full"],
             "report": ["stats", "--full", "--json"],
-            "frag": ["frag", "--call"],
             "mallctl": ["mallctl"],
             "reset": ["mallctl"],
             "purge": ["purge"],
-            "top": ["top", "--call", "--once"],
             "record": ["record", "--call", "-d", "1ms", "-o", "/dev/null"],
-            "leak": ["leak", "--call", "--reset", "-d", "1ms", "--settle", "1ms"],
             "watch": ["watch", "--call", "--when", "rss>1K", "--once", "--on", "-o",
                       self.profiles],
             "several": ["on", "--call"],
@@ -285,11 +282,11 @@ class Series:
     # ---- all deaths ----
 
     def second_use(self, where):
-        """The tool still works on this target; top makes no dump unless profiling is on."""
+        """The tool still works on this target."""
         if self.verb == "repair":
             result = lib.run_tool(*self.arguments())
         else:
-            result = lib.run_tool("on" if self.verb == "top" else "off", "--call", self.victim.pid)
+            result = lib.run_tool("off", "--call", self.victim.pid)
         if result.code != lib.OK:
             self.fault(where, "the next use fails: %s" % str(result))
         if self.verb == "repair":
@@ -331,9 +328,8 @@ class Series:
 
     def run(self):
         self.victim.wait_rounds(2)
-        if self.verb in ("top", "repair"):
-            self.second_use("at the start")
         if self.verb == "repair":
+            self.second_use("at the start")
             self.switch_thread_off("at the start")  # makes the thread's data
         self.start = lib.snapshot(self.victim.pid)
         self.maps = self.start.maps

@@ -33,7 +33,7 @@ CALLS = {
     "off": ("off", "--call"),
     "dump": ("dump",),
     "stream": ("dump", "--call", "-o", "-"),
-    "stats": ("stats", "--call"),
+    "stats": ("stats", "--full"),
     "report": ("stats", "--full", "--json"),
     "full": ("stats", "--full"),
     "frag": ("frag", "--call"),
@@ -200,7 +200,7 @@ class Limits(lib.TestCase):
         self.addCleanup(process.stdin.close)
         self.addCleanup(process.stdout.close)
         process.stdout.readline()
-        for words in ("stats", "--call"), ("dump", "--call", "-o", "/dev/null"), ("on", "--call"):
+        for words in ("stats", "--full"), ("dump", "--call", "-o", "/dev/null"), ("on", "--call"):
             self.assert_ran(lib.run_tool(*words, process.pid))
         process.stdin.write(b"go\n")
         process.stdin.flush()

@@ -36,7 +36,7 @@ VERBS = (
     ("dump",),
     ("dump", "--call", "-o", "-"),
     ("status",),
-    ("stats", "--call"),
+    ("stats", "--full"),
     ("mallctl", "opt.lg_prof_sample"),
 )
 # They read memory and write one byte: they need the rights of an attach, and no ptrace(2).

@@ -594,7 +594,7 @@ class Disturbance:
         self.one("dump", pid, "-o", profile)
         if os.path.exists(profile):
             os.unlink(profile)
-        self.one("stats", "--call", pid)
+        self.one("stats", "--full", pid)
         self.one("dump", pid, "--call", "-o", profile)
         if os.path.exists(profile):
             os.unlink(profile)

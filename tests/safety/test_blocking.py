@@ -21,7 +21,7 @@ SLACK = 0.15
 EARLY = 0.02  # for a call that ends by itself
 EARLY_ENDED = 0.15  # for a call that another thread ends: counted from before the call
 TURNS = 5
-WORDS = (("stats", "--call"), ("on", "--call"), ("off", "--call"))
+WORDS = (("stats", "--full"), ("on", "--call"), ("off", "--call"))
 
 
 def calls():
@@ -48,7 +48,7 @@ class Check:
 
     def let_be(self, tid):
         """The tool says why it does not stop the thread, or comes when the call is over."""
-        words = ("stats", "--call", "--timeout", "%dms" % (self.ms * 0.27), "--thread", tid)
+        words = ("stats", "--full", "--timeout", "%dms" % (self.ms * 0.27), "--thread", tid)
         result = tool_ok(*words, self.victim.pid, codes=(lib.NO_SAFE_MOMENT, lib.OK, lib.GONE))
         if "cut short or repeat: " in result.err:  # else the time was over before it looked
             require(" 0 stops" in result.err, "%s", result)

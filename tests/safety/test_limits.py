@@ -17,7 +17,7 @@ GROUPS = (
     ("/sys/fs/cgroup", "memory.max"),
 )
 PLENTY = 64 << 20
-CALLS = (("stats", "--call"), ("on", "--call"), ("off", "--call"))
+CALLS = (("stats", "--full"), ("on", "--call"), ("off", "--call"))
 IN_MEMORY = (("status",), ("on", "--no-call"), ("off", "--no-call"))
 
 

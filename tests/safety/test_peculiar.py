@@ -63,7 +63,7 @@ class Peculiar:
     def all_verbs(self, *words):
         """Runs each verb on the default thread, or on the thread that the words name."""
         pid = self.victim.pid
-        for verb in (("on", "--call"), ("stats", "--call"), ("dump",), ("dump", "--call", "-o", os.devnull), ("off", "--call")):
+        for verb in (("on", "--call"), ("stats", "--full"), ("dump",), ("dump", "--call", "-o", os.devnull), ("off", "--call")):
             self.tool(verb[0], pid, *verb[1:], *words)
             self.goes_on()
 
@@ -78,7 +78,7 @@ class Peculiar:
         """--thread with the filtered thread: the verbs work that need neither files nor code."""
         with self.run("filtered") as victim:
             words = ("--thread", self.tid)
-            self.tool("stats", "--call", victim.pid, *words)
+            self.tool("stats", "--full", victim.pid, *words)
             self.goes_on()
             self.tool("dump", "--call", victim.pid, "-o", os.devnull, *words)
             self.goes_on()
@@ -87,7 +87,7 @@ class Peculiar:
         """--thread with the peculiar thread: a refusal, and no harm."""
         with self.run(mode) as victim:
             words = ("--thread", self.tid) + SHORT
-            for verb in (("on", "--call"), ("stats", "--call"), ("dump", "--call", "-o", os.devnull)):
+            for verb in (("on", "--call"), ("stats", "--full"), ("dump", "--call", "-o", os.devnull)):
                 self.tool(verb[0], victim.pid, *verb[1:], *words, codes=(7,), told=told)
                 self.goes_on()
 
@@ -130,9 +130,9 @@ class Peculiar:
         """The process becomes undumpable after the stop (prctl, PR_SET_DUMPABLE)."""
         user, tool = self.other_user()
         path = "heap"
-        verbs = (("on", "--call"), ("stats", "--call"), ("dump",), ("dump", "--force", "--path", path))
+        verbs = (("on", "--call"), ("stats", "--full"), ("dump",), ("dump", "--force", "--path", path))
         verbs += (("off", "--call"),)
-        verbs += (("dump", "--call", "-o", os.devnull), ("stats", "--call"), ("mallctl", "epoch"))
+        verbs += (("dump", "--call", "-o", os.devnull), ("stats", "--full"), ("mallctl", "epoch"))
         seen = {}
         with self.run("closing", user=user) as victim, tool as words:
             for verb in verbs * (20 if self.long else 3):

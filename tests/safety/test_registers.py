@@ -12,7 +12,7 @@ from safety import Table, Victim, lib, require, tool_ok
 MODES = (
     "direction alignment x87_control x87_stack mmx mxcsr gs_base odd_stack rseq".split()
 )
-VERBS = (("stats", "--call"), ("on", "--call"), ("dump", "--call", "-o", os.devnull), ("off", "--call"))
+VERBS = (("stats", "--full"), ("on", "--call"), ("dump", "--call", "-o", os.devnull), ("off", "--call"))
 
 
 def beats(victim):

@@ -12,7 +12,7 @@ import time
 
 from safety import VICTIMS, Table, Victim, lib, require, tool_ok
 
-VERBS = (("stats", "--call"), ("on", "--call"), ("stats", "--call"), ("off", "--call"))
+VERBS = (("stats", "--full"), ("on", "--call"), ("stats", "--full"), ("off", "--call"))
 
 
 def signal_state(pid, tid):

@@ -84,7 +84,7 @@ class States:
         """Checks that the tool ends with this code, in time, and does not change the victim."""
         if self.sabotage:
             raise Failure("not refused")
-        result = safety.tool_ok("stats", "--call", pid or self.victim.pid, *words, codes=(code,))
+        result = safety.tool_ok("stats", "--full", pid or self.victim.pid, *words, codes=(code,))
         cause = told_cause(result)
         require(cause, "no cause: %s", result)
         if within:
@@ -94,7 +94,7 @@ class States:
     def use(self, *words, seconds=1.0, codes=(lib.OK,)):
         """Runs all verbs repeatedly. Returns how often each exit code occurred."""
         pid = self.victim.pid
-        verbs = (("stats", "--call", pid), ("on", "--call", pid), ("off", "--call", pid),
+        verbs = (("stats", "--full", pid), ("on", "--call", pid), ("off", "--call", pid),
                  ("dump", "--call", pid, "-o", os.devnull))
         end = time.monotonic() + (seconds * 10 if self.long else seconds)
         counts = {}
@@ -125,7 +125,7 @@ class States:
                 os.kill(victim.pid, signal.SIGCONT)
                 time.sleep(0.05)
             else:
-                self.tool("stats", "--call", victim.pid, "--timeout", "1s", codes=(0, 7))
+                self.tool("stats", "--full", victim.pid, "--timeout", "1s", codes=(0, 7))
             time.sleep(0.01)
             require(lib.state_of(victim.pid) == "T", "it was stopped and runs now")
             os.kill(victim.pid, signal.SIGCONT)
@@ -209,7 +209,7 @@ class States:
                 write(switch, thawed)
                 move_out(path, victim.pid)
             self.goes_on()
-            self.tool("stats", "--call", victim.pid)
+            self.tool("stats", "--full", victim.pid)
             self.goes_on()
             return text
 
@@ -223,7 +223,7 @@ class States:
         with self.run("raw_clone") as victim:
             words = ("--timeout", "500ms", "--thread", self.tid)
             text = self.refused(lib.NO_SAFE_MOMENT, *words, within=2)
-            self.tool("stats", "--call", victim.pid)
+            self.tool("stats", "--full", victim.pid)
             self.goes_on()
             return text
 
@@ -233,7 +233,7 @@ class States:
             words = ("--thread", self.tid, "--timeout", "1s")
             path = os.path.join(victim.directory, "heap")
             codes = []
-            for verb in (("stats", "--call"), ("dump", "--path", path), ("dump", "--call", "-o", os.devnull)):
+            for verb in (("stats", "--full"), ("dump", "--path", path), ("dump", "--call", "-o", os.devnull)):
                 result = self.tool(*verb, victim.pid, *words, codes=(0, 7))
                 codes.append(result.code)
                 require(self.beats()[1] == 0, "cancelled in the middle of the call")

@@ -81,7 +81,7 @@ class Threads:
                     break
             else:
                 raise Failure("the tool dies at each of %d calls" % len(deaths))
-        for verb in (("on", "--call"), ("stats", "--call"), ("dump", "--call", "-o", os.devnull), ("purge",), ("off", "--call")):
+        for verb in (("on", "--call"), ("stats", "--full"), ("dump", "--call", "-o", os.devnull), ("purge",), ("off", "--call")):
             with Victim("threads", "deepest") as victim:
                 before = self.deepest_place(victim)
                 safety.tool_ok(*verb, victim.pid)
@@ -92,7 +92,7 @@ class Threads:
         """Its limit forbids a larger stack: the tool refuses."""
         with Victim("threads", "deepest_limited") as victim:
             before = self.deepest_place(victim)
-            result = safety.tool("stats", "--call", victim.pid, "--timeout", "300ms")
+            result = safety.tool("stats", "--full", victim.pid, "--timeout", "300ms")
             require(result.code == lib.NO_SAFE_MOMENT, "it was used: %s", result)
             require("too little space on its stack" in result.err, "for another reason: %s", result)
             require(stack_start(victim.pid) == before, "its stack has grown")
@@ -159,12 +159,12 @@ class Threads:
         """A call would allocate data for a thread whose destructors have run."""
         with Victim("threads", mode) as victim:
             tid = int(victim.answer("ready")[0])
-            for verb in (("stats", "--call"), ("dump", "--call", "-o", os.devnull), ("on", "--call")):
+            for verb in (("stats", "--full"), ("dump", "--call", "-o", os.devnull), ("on", "--call")):
                 result = safety.tool(*verb, victim.pid, "--thread", tid, "--timeout", "300ms")
                 require(result.code == lib.NO_SAFE_MOMENT, "it was used: %s", result)
                 require("was ending" in result.err, "for another reason: %s", result)
             victim.ask("end", key="ended")
-            for verb in (("stats", "--call"), ("dump", "--call", "-o", os.devnull), ("off", "--call")):
+            for verb in (("stats", "--full"), ("dump", "--call", "-o", os.devnull), ("off", "--call")):
                 safety.tool_ok(*verb, victim.pid)
             self.goes_on(victim)
 

@@ -176,7 +176,8 @@ static void test_choice_refused(void)
         {TAKES_REFRESH, "-d 99ms 1"},
         {TAKES_REFRESH, "--once --count 2 1"},
         {TAKES_REFRESH, "--count 0 1"},
-        {TAKES_REFRESH, "--share 101 1"},
+        {TAKES_REFRESH, "--share 1 1"},
+        {TAKES_SETTLE, "--reset 1"},
         {TAKES_REFRESH, "--every 1s 1"},
         {TAKES_DURATION, "--interval 1s 1"},
         {TAKES_ONE, "1 2"},
@@ -399,24 +400,26 @@ static void test_particular(void)
     CHECK(!parse(&options, TAKES_WAY, "--no-call --thread 1 1"));
     CHECK(!parse(&options, TAKES_WAY, "--full 1"));
     CHECK(!parse(&options, TAKES_STATS, "--no-call 1"));
-    CHECK(!parse(&options, TAKES_STATS, "--call 1"));
+    CHECK(!parse(&options, TAKES_STATS | TAKES_WAY, "--call 1"));
     CHECK(!parse(&options, TAKES_STATS | TAKES_WAY, "--allow-reset 1"));
 }
 
 /* How a profile is reached: a plain dump cannot do without a call. */
 static void test_way(void)
 {
+    const unsigned both = TAKES_WAY | TAKES_CALL;
     struct options options;
 
-    CHECK(parse(&options, TAKES_WAY, "1") && !options.call && !options.no_call);
-    CHECK(parse(&options, TAKES_WAY, "--call 1") && options.call && !options.no_call);
-    CHECK(parse(&options, TAKES_WAY, "--no-call 1 2") && options.no_call && !options.call);
-    CHECK(!parse(&options, TAKES_WAY, "--no-call --call 1") && strstr(said, "exclude each other"));
-    CHECK(parse(&options, TAKES_WAY, "--call --thread 1 1"));
+    CHECK(parse(&options, both, "1") && !options.call && !options.no_call);
+    CHECK(parse(&options, both, "--call 1") && options.call && !options.no_call);
+    CHECK(parse(&options, both, "--no-call 1 2") && options.no_call && !options.call);
+    CHECK(!parse(&options, both, "--no-call --call 1") && strstr(said, "exclude each other"));
+    CHECK(parse(&options, both, "--call --thread 1 1"));
+    CHECK(!parse(&options, TAKES_WAY, "--call 1") && strstr(said, "no option --call"));
     CHECK(!parse(&options, TAKES_WAY, "--no-call --thread 1 1"));
     CHECK(!parse(&options, TAKES_WAY | TAKES_PATH, "--no-call 1") && strstr(said, "requires -o"));
     CHECK(!parse(&options, TAKES_WAY | TAKES_PATH, "--no-call --path /x 1"));
-    CHECK(parse(&options, TAKES_WAY | TAKES_PATH, "--call 1"));
+    CHECK(parse(&options, both | TAKES_PATH, "--call 1"));
     CHECK(parse(&options, TAKES_WAY | TAKES_PATH | TAKES_OUTPUT, "--no-call -o x 1"));
     CHECK(parse(&options, TAKES_WAY | TAKES_PATH | TAKES_FORMAT, "--no-call -f text 1"));
 }

@@ -99,7 +99,7 @@ static const char *const limited[][VERB_WORDS] = {
     {"off", "--call"},
     {"dump"},
     {"dump", "--call", "-o", "-"},
-    {"stats", "--call"},
+    {"stats", "--full"},
     {"stats", "--full", "--json"},
     {"stats", "--full"},
     {"frag"},

@@ -34,7 +34,7 @@ static bool is_ready(const char *directory)
 static void attach(pid_t pid, const char *tid, const char *mode)
 {
     const char *const words[][4] = {
-        {"on", NULL}, {"dump", "-o", "/dev/null", NULL}, {"stats", "--call", NULL}, {"off", NULL}};
+        {"on", NULL}, {"dump", "-o", "/dev/null", NULL}, {"stats", "--full", NULL}, {"off", NULL}};
 
     for (int i = 0; i < (long_run ? ATTACHES_LONG : ATTACHES); i++) {
         const char *const *word = words[i % 4];
