@@ -195,8 +195,10 @@ class Blocks(TestCase):
                 self.assertGreater(look["profile"]["stacks"], 0)
                 self.assertTrue(look["version"].startswith(version))
                 own = json.loads(allocator.own_stats("J"))["jemalloc"]["stats"]
+                gauges = dict(look["gauges"])
+                gauges["allocated"] += gauges["sampling"]  # in releases that count it as allocated
                 for name in ("allocated", "active"):
-                    self.assertLess(abs(look["gauges"][name] - own[name]), 1 << 20, name)
+                    self.assertLess(abs(gauges[name] - own[name]), 1 << 20, name)
                 allocators.TestCase.assert_well(self, allocator)
 
     def release(self, version, link):
@@ -366,9 +368,9 @@ class Lines(TestCase):
         self.assertIsNone(first["per_second"]["allocated"])
         self.grow(process)
         self.grow(process)
-        for _ in range(100):
+        for _ in range(100):  # the counts follow later where they take more than a tenth of the time
             look = self.look(tool)
-            if sites_of(look)["keep_small"] == 3 * SMALL:
+            if sites_of(look)["keep_small"] == 3 * SMALL and look["per_second"]["allocated"] is not None:
                 break
         site = look["sites"][0]
         self.assertEqual(site["calls"][:2], ["keep_small", "main"])
