@@ -37,7 +37,7 @@ class Calls(hostile.TestCase):
     def test_garbage(self):
         """Wrong lengths, texts without an end, pointers to nowhere, unknown error codes."""
         verbs = (("status",), ("status", "--json"), ("on", "--call"), ("off", "--call"), ("stats", "--full"), ("mallctl", "prof.reset"),
-                 ("stats", "--prometheus", "--call"), ("purge",), ("mallctl", "version"),
+                 ("stats", "--prometheus"), ("purge",), ("top", "--once"), ("leak", "-d", "10ms"), ("mallctl", "version"),
                  ("mallctl", "opt.prof_prefix", "--json"), ("mallctl", "arenas.narenas"),
                  ("dump",), ("dump", "--call", "-o", "-"))
         for mode in ("garbage", "nowhere", "refuse", "escapes"):
@@ -49,6 +49,57 @@ class Calls(hostile.TestCase):
                     if result.code == lib.OK and "--json" in verb:
                         json.loads(result.out)
             self.assert_untraced(process)
+
+    def called(self, process, *words):
+        result = self.assert_ran(lib.run_tool(words[0], process.pid, *words[1:]))
+        self.assertIn("; a thread is stopped for a call instead\n", result.err)
+        self.assertRegex(result.err, r"thread \d+ stopped for|a thread stopped \d times")
+        self.assert_untraced(process)
+        return result
+
+    def test_what_memory_does_not_show(self):
+        """It is taken by calls, where they are allowed; each is said. The memory has no table of
+        jemalloc's."""
+        process = self.hostile(HOSTILE="", cwd=self.directory())
+        told = json.loads(self.called(process, "stats", "--json").out)
+        self.assertEqual((told["source"], told["stops"]), ("call", 1))
+        self.assertGreater(told["calls"], 0)
+        looks = self.called(process, "top", "--json", "--count", "2", "-d", "100ms").out
+        for look in map(json.loads, looks.splitlines()):
+            self.assertEqual((look["way"], look["profile"]["stacks"]), ("call", 1))
+            self.assertGreaterEqual(look["interval_ns"], 100 * look["held_ns"])
+        told = json.loads(self.called(process, "leak", "-d", "100ms", "--json").out)
+        self.assertEqual((told["way"], told["allocated_before"], told["allocated_after"]),
+                         ("call", 0, 0))
+        self.assertGreater(told["sampled_bytes"], 0)
+        self.assertGreater(told["holds"], 1)
+        for words in (("dump", "-o", "-"), ("record", "-d", "10ms", "-o", "-")):
+            self.assertRegex(self.called(process, *words).out, rb"\Aheap_v2/4096\n")
+
+    def test_no_call_where_none_is_made(self):
+        """Neither by frag and status, nor with --no-call."""
+        process = self.hostile(HOSTILE="", cwd=self.directory())
+        traced = re.compile(r"(?m)^jeattach: call \d+: ")
+        rows = ((lib.REFUSED, "frag"), (lib.REFUSED, "leak", "--no-call", "-d", "10ms", "--samples"),
+                (lib.REFUSED, "top", "--no-call", "--once"),
+                (lib.REFUSED, "dump", "--no-call", "-o", self.path("a.heap")),
+                (lib.REFUSED, "record", "--no-call", "-d", "10ms", "-o", self.path("a.heap")),
+                (lib.REFUSED, "off", "--no-call"), (lib.OK, "status"), (lib.OK, "stats", "--no-call"))
+        for code, *words in rows:
+            with self.subTest(words=words):
+                result = lib.run_tool(words[0], process.pid, *words[1:], tool=lib.TRACED_TOOL)
+                self.assertEqual(result.code, code, result)
+                self.assertIsNone(traced.search(result.err), result)
+        result = lib.run_tool("frag", process.pid, "--json")
+        self.assert_failed(result, lib.REFUSED, "its live objects cannot be found in its memory")
+        told = json.loads(self.assert_ran(lib.run_tool("status", "--json", process.pid)).out)
+        self.assertEqual((told["source"], told["verdict"], told["opt.prof"]), ("memory", None, None))
+        self.assertEqual(told["next"],
+                         "jeattach mallctl %d config.prof opt.prof prof.active" % process.pid)
+        text = self.assert_ran(lib.run_tool("status", process.pid)).text
+        self.assertRegex(text, r"(?m)^  opt\.prof +\? +not known without a call$")
+        result = lib.run_tool(*told["next"].split()[1:])
+        self.assertEqual(result.text, "config.prof = true\nopt.prof = true\nprof.active = true\n")
 
     def test_refusal_is_told(self):
         result, _ = self.assert_code(lib.REFUSED, "refuse", "mallctl", "version")
