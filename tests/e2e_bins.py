@@ -102,7 +102,7 @@ class Bins(allocators.TestCase):
         for words, cause in (
             (("--bins", "--full"), "cannot be combined"),
             (("--bins", "--threads"), "cannot be combined"),
-            (("--bins", "--call"), "read from memory"),
+            (("--bins", "--call"), "has no option --call"),
             (("--rows", "3"), "require --bins"),
             (("--bins", "-d", "1s"), "has no option -d"),
             (("--arenas",), "unknown option"),

@@ -31,7 +31,6 @@ class Collectors(lib.TestCase):
     def calls_are_refused(self, victim, collector):
         sink = os.path.join(victim.directory, "stream")
         for words, reads in ((["dump"], "use -o FILE"),
-                             (["stats", "--full"], "omit --call"),
                              (["stats", "--full"], "jeattach stats or jeattach dump -o"),
                              (["on", "--call"], "omit --call"),
                              (["off", "--call"], "omit --call"),

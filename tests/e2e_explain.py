@@ -133,10 +133,10 @@ class Explain(Case):
                 self.assert_well(allocator)
 
     def test_counts_of_stats(self):
-        """The parts are what stats counts by a call, but read from the records."""
+        """The parts are what jemalloc itself counts, but read from the records."""
         allocator = self.allocator("5.3.0", conf="")
         told = self.assert_ran(lib.run_tool("stats", "--full", "--json", allocator.pid)).text
-        counts = {name: json.loads(told)["stats_" + name] for name in ("allocated", "active")}
+        counts = json.loads(told)["jemalloc"]["stats"]
         text, answer = self.explain(allocator.pid)
         objects = answer["jemalloc"]["objects"]
         pages = objects["in_use"] + objects["free_between"]

@@ -182,8 +182,7 @@ class OldLibrary(TestCase):
                  ("dump", "-o", "/dev/null"), ("stats", "--full"),
                  ("stats", "--full", "--json"), ("purge",), ("mallctl", "version", "arenas.narenas"),
                  ("mallctl", "arena.0.dirty_decay_ms=5000"), ("mallctl", "prof.reset"), ("top", "--once"),
-                 ("record", "--call", "-d", "1ms", "-o", "/dev/null"),
-                 ("leak", "--call", "-d", "1ms", "--settle", "1ms"))
+                 ("record", "--call", "-d", "1ms", "-o", "/dev/null"))
         for start in (self.forker, self.dash):
             self.calls(start(), 200, *verbs)
 

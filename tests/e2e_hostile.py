@@ -21,8 +21,7 @@ VERBS = (("status",), ("stats",), ("stats", "--full"), ("stats", "--prometheus")
          ("status", "-v"), ("on", "-v"),
          ("record", "-d", "50ms", "-o", "%n.heap"), ("record", "-d", "50ms", "-o", "%n.folded"),
          ("record", "--call", "-d", "50ms", "-o", "%n.heap"), ("dump", "-o", "%n.heap"),
-         ("leak", "-d", "50ms", "--settle", "10ms"), ("top", "--once"), ("top", "--call", "--once"),
-         ("leak", "--call", "-d", "50ms", "--settle", "10ms"),
+         ("leak", "-d", "50ms", "--settle", "10ms"), ("top", "--once"),
          ("watch", "--when", "rss>1K", "--once", "-o", "."),
          ("watch", "--call", "--when", "rss>1K", "--once", "-o", "."))
 

@@ -19,7 +19,7 @@ FILES = ("memory.max", "memory.current", "memory.stat", "memory.high", "memory.p
          "memory.limit_in_bytes", "memory.usage_in_bytes")
 OTHERS = ("etc/ld.so.preload", "etc/malloc.conf", "proc/meminfo", "proc/self/status")
 VERBS = (("status",), ("stats", "--full"), ("dump", "-o", "OUT"), ("dump", "--call", "-o", "OUT"),
-         ("top", "--once"), ("top", "--call", "--once"),
+         ("top", "--once"),
          ("watch", "--when", "rss>1K", "--when", "cgroup>99%", "--when", "psi.some>99%/10s",
           "--once", "-o", "."))
 WAIT = 60  # seconds; only an endless wait exceeds them

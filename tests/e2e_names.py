@@ -360,7 +360,7 @@ class Hooked(lib.TestCase):
         self.assertIn("backtrace\n", told)
         self.assertIn("allocation\n", told)
         for words in (("dump",), ("dump", "--call", "-o", "-"), ("stats", "--full"), ("mallctl", "prof.reset"),
-                      ("purge",), ("on", "--call"), ("leak", "--call", "-d", "100ms"),
+                      ("purge",), ("on", "--call"), ("record", "--call", "-d", "100ms", "-o", "-"),
                       ("mallctl", "thread.prof.name"), ("mallctl", "prof.gdump=false")):
             self.assert_ran(lib.run_tool(words[0], pid, *words[1:]))
         self.assertEqual(lib.read_text(self.log), told)

@@ -96,10 +96,10 @@ class Stats(allocators.TestCase):
         for version in allocators.VERSIONS:
             with self.subTest(version=version):
                 allocator = self.allocator(version)
-                for words in ((), ("--json",), ("--full",), ("--call",)):
+                for words in ((), ("--json",), ("--full",)):
                     self.stats(allocator, *words)
                 before = lib.snapshot(allocator.pid)
-                for words in ((), ("--json",), ("--full",), ("--prometheus",), ("--call",)):
+                for words in ((), ("--json",), ("--full",), ("--prometheus",)):
                     self.stats(allocator, *words)
                 self.assertEqual(lib.snapshot_differences(allocator.pid, before), [])
                 self.assert_well(allocator)
@@ -242,7 +242,7 @@ class Stats(allocators.TestCase):
             self.assertEqual((done.returncode, done.stdout, done.stderr), (0, b"", b""))
 
     def test_forms_exclude_each_other(self):
-        for words in (("--json", "--prometheus"), ("--full", "--prometheus"), ("--call", "--no-call")):
+        for words in (("--json", "--prometheus"), ("--full", "--prometheus"), ("--full", "--no-call")):
             self.assert_failed(lib.run_tool("stats", os.getpid(), *words), lib.USAGE)
 
 
