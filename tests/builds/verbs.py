@@ -268,7 +268,7 @@ class Verbs:
 
     def check_stats(self):
         if not self.variant.stats:
-            return self.without_stats("--call")
+            return self.without_stats()
         text = self.run("stats").text
         for name in ("in use", "between", "own data", "active", "resident", "RSS"):
             row = r"^  %s +-?[\d.]+ (B|[KMG]iB)" % name
@@ -305,7 +305,7 @@ class Verbs:
 
     def check_stats_prometheus(self):
         if not self.variant.stats:
-            return self.without_stats("--prometheus", "--call")
+            return self.without_stats("--prometheus")
         text = self.run("stats", "--prometheus").text
         found = dict(re.findall(r'^(\w+)\{pid="%d"[^}]*\} (-?\d+)$' % self.pid, text, re.M))
         own = self.subject.own()["stats"]

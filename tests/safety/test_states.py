@@ -283,7 +283,7 @@ class States:
         if self.sabotage:
             self.spoil()
             return [0, 0]
-        words = {"dump": ("--call", "-o", os.devnull)}.get(verb, ("--call",))
+        words = {"dump": ("--call", "-o", os.devnull), "stats": ("--full",)}.get(verb, ("--call",))
         results = [None, None]
 
         def one(which):

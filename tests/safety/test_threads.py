@@ -3,13 +3,14 @@ a call, past the last destructors of thread-specific data. The tool passes them 
 harm them.
 """
 
-import json
 import os
 import select
+import shutil
 import signal
 import struct
 import subprocess
 import sys
+import tempfile
 import time
 
 import safety
@@ -43,27 +44,35 @@ class Threads:
             with Victim("threads", "deep") as victim:
                 tid = int(victim.answer("ready")[0])
                 self.two_looks(victim, tid)
-                require(victim.ask("outside") == ["there", "0"], "it does not come out")
                 for place in ("inside", "outside"):
                     victim.ask(place, key="there")
                 self.goes_on(victim, 0)
 
     def two_looks(self, victim, tid):
-        words = ["top", victim.pid, "--thread", tid, "--json", "-d", "500ms", "--count", "2",
-                 "--share", "100", "--timeout", "1s"]
-        tool = subprocess.Popen([lib.TOOL] + [str(word) for word in words], text=True,
+        """The second profile has to wait until the thread has come out again."""
+        place = tempfile.mkdtemp(prefix="jeattach-test.")
+        words = ["record", "--call", victim.pid, "--thread", tid, "--every", "2s", "--count", "2",
+                 "-o", place, "--timeout", "1s"]
+        tool = subprocess.Popen([lib.TOOL] + [str(word) for word in words], text=True, bufsize=1,
                                 stdout=subprocess.PIPE, stderr=subprocess.PIPE)
         try:
-            require(select.select([tool.stdout], [], [], 20)[0], "top says nothing")
+            require(select.select([tool.stdout], [], [], 20)[0], "record writes nothing")
             first = tool.stdout.readline()
-            require("error" not in json.loads(first), "the first look is refused: %s", first)
+            require(first.startswith(place), "the first profile is refused: %s", first)
             victim.ask("inside", key="there")
-            rest, err = tool.communicate(timeout=20)
+            said = ""
+            while "trying again" not in said:
+                require(select.select([tool.stderr], [], [], 20)[0], "it says nothing: %s", said)
+                line = tool.stderr.readline()
+                require(line, "it was used: %s", said)
+                said += line
+            require("was inside jemalloc" in said, "it is refused for another reason: %s", said)
+            require(victim.ask("outside") == ["there", "0"], "it does not come out")
+            rest, err = tool.communicate(timeout=60)
         finally:
             lib.end_process(tool)
+            shutil.rmtree(place, True)
         require(tool.returncode == 0, "exit code %s: %s %s", tool.returncode, rest, err)
-        missed = json.loads(rest)["missed"]
-        require(missed and "was inside jemalloc" in missed, "it was used: %s %s", rest, err)
 
     # ---- deepest ----
 

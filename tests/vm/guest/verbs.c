@@ -60,7 +60,8 @@ static void all_verbs(const char *pid)
     SAYS("prof.active   yes", "status", pid);
     SAYS("prof.active: true -> false", "off", "--call", pid);
     SAYS("prof.active: false -> true", "on", "--call", pid);
-    SAYS("in use", "stats", "--full", pid);
+    SAYS("in use", "stats", pid);
+    SAYS("Allocated: ", "stats", "--full", pid);
     SAYS("opt.prof = true", "mallctl", pid, "opt.prof", "version");
     profile_verbs(pid);
     if (check_failed())
