@@ -14,7 +14,7 @@ from harness import MS, Failure, Floor, Jeattach, Row, Slots, at_most, ratio, wa
 CONF = "prof:true,prof_active:true,lg_prof_sample:16"
 WINDOW = 0.04
 
-# The calls of the tool, in its order: prof_read, build_read, hooks_check, stats_read in jemalloc/.
+# The calls of the tool, in its order: prof_read, build_read, hooks_check in jemalloc/.
 STATE = ("version", "config.prof", "opt.prof", "prof.active", "prof.thread_active_init",
          "prof.lg_sample", "opt.prof_prefix", "config.stats", "config.malloc_conf")
 BUILD = ("version", "config.prof", "opt.prof", "config.stats",
@@ -22,8 +22,6 @@ BUILD = ("version", "config.prof", "opt.prof", "config.stats",
 # For the automatic arenas, or for all: `expanded` makes one word for each arena.
 HOOKS = ("arenas.narenas", "opt.narenas", "arena.0.extent_hooks", "arena.0.chunk_hooks")
 AUTOMATIC, ALL = "arena.AUTOMATIC.", "arena.ALL."
-GAUGES = ("version", "config.stats", "epoch=q1", "stats.allocated", "stats.active",
-          "stats.metadata", "stats.resident", "stats.mapped", "stats.retained")
 RESIDENT = ("epoch=q1", "stats.resident")
 ABSENT = "opt.absent"
 COUNTERS = ("thread.allocatedp", "thread.deallocatedp")  # only 5.2: activation_learn
@@ -62,7 +60,7 @@ LIST = "mallctl --list"  # its calls are taken from its answer
 VERBS = (
     Verb("status", STATE), OFF, ON,
     Verb("mallctl stats.allocated", BUILD + ("epoch=q1", "stats.allocated")), Verb(LIST),
-    Verb("stats --call", GAUGES, json=False), *REPORTS,
+    *REPORTS,
     Verb("mallctl prof.reset", BUILD + HOOKS + (AUTOMATIC + "extent_hooks", "prof.reset!"),
          before=("fill",)),
     Verb("purge", HOOKS + (ALL + "extent_hooks",) + RESIDENT + (ALL + "purge!",) + RESIDENT,
