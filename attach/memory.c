@@ -234,48 +234,39 @@ void memory_read_pages(struct memory *memory, remote_addr addr, unsigned char *b
     }
 }
 
-static struct memory_page *cached_page(struct memory *memory, remote_addr page)
-{
-    struct memory_page *slot;
-
-    /* The cache is allocated at its first use: most processes of a host are read a few bytes only.
-     */
-    if (!memory->cache) {
-        memory->cache = malloc(MEMORY_CACHE_PAGES * sizeof *memory->cache);
-        memory_forget(memory);
-    }
-    if (!memory->cache)
-        return NULL;
-    slot = &memory->cache[(page / MEMORY_PAGE) % MEMORY_CACHE_PAGES];
-    if (slot->addr == page)
-        return slot;
-    slot->addr = PAGE_EMPTY;
-    if (!memory_read(memory, page, slot->bytes, MEMORY_PAGE))
-        return NULL;
-    slot->addr = page;
-    return slot;
-}
-
 bool memory_read_cached(struct memory *memory, remote_addr addr, void *buf, size_t len)
 {
     unsigned char *out = buf;
 
     if (len > 4 * MEMORY_PAGE)
         return memory_read(memory, addr, buf, len);
-    while (len > 0) {
-        size_t skip = addr % MEMORY_PAGE;
-        size_t n = MEMORY_PAGE - skip < len ? MEMORY_PAGE - skip : len;
-        if (memory_is_unchanging(memory, addr)) {
-            const struct memory_page *page = cached_page(memory, addr - skip);
-            if (!page)
+    /* The cache is allocated at its first use: most processes of a host are read a few bytes only.
+     */
+    if (!memory->cache) {
+        memory->cache = malloc(MEMORY_CACHE_PAGES * sizeof *memory->cache);
+        memory_forget(memory);
+    }
+    for (size_t n; len > 0; out += n, addr += n, len -= n) {
+        const size_t skip = addr % MEMORY_PAGE;
+        const remote_addr page = addr - skip;
+        struct memory_page *slot;
+
+        n = MEMORY_PAGE - skip < len ? MEMORY_PAGE - skip : len;
+        if (!memory_is_unchanging(memory, addr)) {
+            if (!memory_read(memory, addr, out, n))
                 return false;
-            memcpy(out, page->bytes + skip, n);
-        } else if (!memory_read(memory, addr, out, n)) {
-            return false;
+            continue;
         }
-        out += n;
-        addr += n;
-        len -= n;
+        if (!memory->cache)
+            return false;
+        slot = &memory->cache[(page / MEMORY_PAGE) % MEMORY_CACHE_PAGES];
+        if (slot->addr != page) {
+            slot->addr = PAGE_EMPTY;
+            if (!memory_read(memory, page, slot->bytes, MEMORY_PAGE))
+                return false;
+            slot->addr = page;
+        }
+        memcpy(out, slot->bytes + skip, n);
     }
     return true;
 }

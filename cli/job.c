@@ -13,18 +13,15 @@
 
 /* ---- a run's user ---- */
 
-/* The way without an option that stops a thread; else how to look without one. */
-static const char *instead_of(const struct job *job)
-{
-    if (job->options->call)
-        return "omit --call, which is not needed here";
-    return job->instead ? job->instead
-                        : "look at it by jeattach stats or jeattach dump -o, which need no call";
-}
-
 struct subject job_subject(const struct job *job)
 {
     const struct attachment *attachment = job->attachment;
+    const char *instead = job->instead ? job->instead
+                                       : "look at it by jeattach stats or jeattach dump -o, which "
+                                         "need no call";
+
+    if (job->options->call) /* the way without an option that stops a thread */
+        instead = "omit --call, which is not needed here";
 
     if (job->options->core)
         return (struct subject){.name = job->options->core,
@@ -38,7 +35,7 @@ struct subject job_subject(const struct job *job)
         .name = attachment->opened ? attachment->target.stat.comm : NULL,
         .verb = job->verb,
         .variable = attachment->variable,
-        .instead = instead_of(job),
+        .instead = instead,
         .json = job->options->json && !options_to_stdout(job->options),
     };
 }
@@ -113,24 +110,19 @@ void job_init(struct job *job, struct attachment *attachment, const struct optio
                                    .farewell = format_farewell}};
 }
 
-/* Only a call needs a thread. */
-static enum way way_of(const struct options *options)
-{
-    if (options->no_call)
-        return WAY_MEMORY;
-    return options->call || options->thread ? WAY_CALL : WAY_DEFAULT;
-}
-
 struct attach_request job_request(const struct job *job, pid_t pid)
 {
     const struct options *options = job->options;
+    const bool calls = options->call || options->thread; /* only a call needs a thread */
 
     return (struct attach_request){.pid = pid,
                                    .pin = options->pin,
                                    .thread = options->thread,
                                    .instance = (size_t)options->instance,
                                    .timeout_ns = options->timeout_ns,
-                                   .way = way_of(options),
+                                   .way = options->no_call ? WAY_MEMORY
+                                          : calls          ? WAY_CALL
+                                                           : WAY_DEFAULT,
                                    .force_hooks = options->force_hooks,
                                    .repairs = options->repair,
                                    .may_reset = options->allow_reset,
@@ -176,8 +168,6 @@ static void print_search(const struct job *job)
     const struct injection_summary *summary = &attachment->caller.injection.summary;
     char took[UNITS_TEXT], place[96];
 
-    if (!job->options->verbose || !summary->tid)
-        return;
     units_duration(summary->search_ns, took);
     name_place(attachment, summary->pc, place, sizeof place);
     if (summary->safe.frames)
@@ -193,20 +183,21 @@ static void print_search(const struct job *job)
                 plural(summary->attempts), took);
 }
 
-/* The summary of the last call, or of the last attempt if there was no call. */
-static const struct injection_summary *last_summary(const struct caller *caller)
+static void print_warnings(const struct attachment *attachment)
 {
-    return caller->injection.summary.tid ? &caller->injection.summary : &caller->last;
-}
-
-static void print_hooks(const struct hooks_consent *hooks)
-{
-    char clean[sizeof hooks->used.what];
+    const struct hooks_consent *hooks = &attachment->caller.hooks;
+    const uint64_t reads = attachment->memory.left_out;
+    char clean[sizeof hooks->used.what], swap[UNITS_TEXT];
 
     if (hooks->used.function)
         message("warning: allowed by --force-hooks: %s; if it waits for a lock that the "
                 "stopped thread owns, both wait forever",
                 message_clean(hooks->used.what, clean, sizeof clean));
+    if (reads)
+        message("warning: %s of the process is in swap, and its memory limit leaves too little to "
+                "bring that back: %llu read%s left out, and what is shown may lack it",
+                units_bytes((double)attachment->target.status.swap_bytes, swap),
+                (unsigned long long)reads, reads == 1 ? " was" : "s were");
 }
 
 /* "redis-server[4242] profile read from memory in 3.1 ms: 320 stacks, 5 threads; ..." */
@@ -216,8 +207,6 @@ static void print_read(const struct job *job)
     const struct read_summary *read = &attachment->read;
     char clean[64], took[UNITS_TEXT], times[48] = "", unsettled[64] = "";
 
-    if (job->options->quiet || !read->count)
-        return;
     units_duration(read->longest_ns, took);
     if (read->count > 1)
         snprintf(times, sizeof times, "%u times, ", read->count);
@@ -236,11 +225,15 @@ static void print_closing(const struct job *job)
 {
     const struct attachment *attachment = job->attachment;
     const struct caller *caller = &attachment->caller;
-    const struct injection_summary *summary = last_summary(caller);
+    /* of the last call, or of the last attempt if there was no call */
+    const struct injection_summary *summary =
+        caller->injection.summary.tid ? &caller->injection.summary : &caller->last;
     const char *name, *waits_in;
     char clean[64], held[UNITS_TEXT], where[48];
 
-    print_search(job); /* only after the detach: a slow terminal must not delay the target */
+    /* only after the detach: a slow terminal must not delay the target */
+    if (job->options->verbose && caller->injection.summary.tid)
+        print_search(job);
     if (job->options->quiet || !summary->tid)
         return;
     name = syscall_name(summary->syscall_nr);
@@ -273,18 +266,6 @@ static void print_closing(const struct job *job)
                 where);
 }
 
-static void print_swapped(const struct attachment *attachment)
-{
-    const uint64_t reads = attachment->memory.left_out;
-    char swap[UNITS_TEXT];
-
-    if (reads)
-        message("warning: %s of the process is in swap, and its memory limit leaves too little to "
-                "bring that back: %llu read%s left out, and what is shown may lack it",
-                units_bytes((double)attachment->target.status.swap_bytes, swap),
-                (unsigned long long)reads, reads == 1 ? " was" : "s were");
-}
-
 int job_finish(struct job *job, fault_code code, const struct fault *fault)
 {
     const struct subject subject = job_subject(job);
@@ -297,9 +278,9 @@ int job_finish(struct job *job, fault_code code, const struct fault *fault)
     }
     if (code != FAULT_NONE)
         exit_code = message_fault(&subject, fault);
-    print_hooks(&job->attachment->caller.hooks);
-    print_swapped(job->attachment);
-    print_read(job);
+    print_warnings(job->attachment);
+    if (!job->options->quiet && job->attachment->read.count)
+        print_read(job);
     print_closing(job);
     attachment_close(job->attachment);
     return exit_code;

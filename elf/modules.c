@@ -44,29 +44,24 @@ static const char *module_path(struct modules *modules, struct map_entry entry, 
     return path;
 }
 
-/*
- * True if the mapping is another one of the module's group. A process may map one of its own
- * files a second time, to read it. A group starts with the ELF header: a mapping of offset 0 that
- * is read-only, or that is not adjacent to the mapping before. (For a small file, lld also gives
- * code and data offset 0.)
- */
-static bool continues_group(const struct module *last, const struct map_entry *entry)
-{
-    if (entry->inode == 0 || last->inode != entry->inode || last->dev_major != entry->dev_major ||
-        last->dev_minor != entry->dev_minor)
-        return false;
-    return entry->offset != 0 ||
-           (entry->prot & (MAP_WRITE | MAP_EXEC) && entry->start == last->end);
-}
-
 /* Returns the module of a mapping and creates it if needed; -1: none; -2: out of memory. */
 static int module_of_entry(struct modules *modules, const struct map_entry *entry)
 {
     struct module *last = modules->count ? &modules->list[modules->count - 1] : NULL;
+    bool continues;
 
     if (entry->inode == 0 && !entry_named(entry, "[vdso]"))
         return -1;
-    if (!last || !continues_group(last, entry)) {
+    continues = last && entry->inode != 0 && last->inode == entry->inode &&
+                last->dev_major == entry->dev_major && last->dev_minor == entry->dev_minor;
+    /*
+     * A process may map one of its own files a second time, to read it. A group starts with the ELF
+     * header: a mapping of offset 0 that is read-only, or that is not adjacent to the mapping
+     * before. (For a small file, lld also gives code and data offset 0.)
+     */
+    if (continues && entry->offset == 0)
+        continues = entry->prot & (MAP_WRITE | MAP_EXEC) && entry->start == last->end;
+    if (!continues) {
         struct module module = {
             .start = entry->start,
             .first_end = entry->end,

@@ -108,21 +108,6 @@ static struct evidence prove_once(const struct injection *injection)
                            arch_frames_size());
 }
 
-/*
- * Judges where the thread is: it must be outside all code that may hold a lock,
- * and on its own stack.
- */
-static struct evidence prove_stop(const struct injection *injection)
-{
-    struct evidence evidence = prove_once(injection);
-
-    if (evidence.proof == PROOF_NO_SPACE && grow_stack(injection))
-        evidence = prove_once(injection);
-    if (evidence.proof == PROOF_MAYBE_ENDING && injection->seasoned && !injection->unwinder)
-        evidence.proof = PROOF_SAFE;
-    return evidence;
-}
-
 /* Checks everything else that forbids a call in a thread at a safe point. */
 static enum proof judge_surroundings(struct injection *injection)
 {
@@ -155,7 +140,11 @@ static enum attempt judge_thread(struct injection *injection, struct fault *faul
     }
     resume_note_sleep(injection);
     injection->summary.syscall_nr = arch_syscall_nr(&injection->original);
-    evidence = prove_stop(injection);
+    evidence = prove_once(injection); /* outside all code that may hold a lock, on its own stack */
+    if (evidence.proof == PROOF_NO_SPACE && grow_stack(injection))
+        evidence = prove_once(injection);
+    if (evidence.proof == PROOF_MAYBE_ENDING && injection->seasoned && !injection->unwinder)
+        evidence.proof = PROOF_SAFE;
     /*
      * Most stops of a busy thread are in code where it cannot be used, whatever the program.
      * Those stops are not prolonged by this check, except now and then, since a new program may

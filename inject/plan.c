@@ -336,21 +336,6 @@ static const struct module *find_both(const struct modules *modules, struct memo
     return NULL;
 }
 
-/* libpthread of glibc before 2.34 has its own sigaction(2), and so its own restorer. */
-static void note_restorer(struct plan *plan, const struct module *module, const struct image *image,
-                          struct memory *memory)
-{
-    struct symbol sigaction;
-    remote_addr at;
-
-    if (plan->restorer_count == PLAN_RESTORERS_MAX ||
-        !defines_function(image, module, "sigaction", &sigaction))
-        return;
-    at = search_around(memory, module, sigaction.address, arch_find_sigreturn);
-    if (at && at != plan->gadgets.sigreturn)
-        plan->restorers[plan->restorer_count++] = at;
-}
-
 static fault_code learn_module(struct plan *plan, const struct module *module,
                                const struct module *libc, struct memory *memory,
                                struct fault *fault)
@@ -362,9 +347,16 @@ static fault_code learn_module(struct plan *plan, const struct module *module,
     fault_code rc = FAULT_NONE;
     struct symbol function;
     struct image image;
+    remote_addr at;
 
     if (opens_code(module, memory, &image)) {
-        note_restorer(plan, module, &image, memory);
+        /* libpthread of glibc before 2.34 has its own sigaction(2), and so its own restorer. */
+        if (plan->restorer_count < PLAN_RESTORERS_MAX &&
+            defines_function(&image, module, "sigaction", &function)) {
+            at = search_around(memory, module, function.address, arch_find_sigreturn);
+            if (at && at != plan->gadgets.sigreturn)
+                plan->restorers[plan->restorer_count++] = at;
+        }
         for (size_t i = 0; i < ARRAY_LEN(interposable) && !is_libc && !plan->interposed.name; i++)
             if (defines_function(&image, module, interposable[i], &function))
                 plan->interposed = (struct interposed){interposable[i], function.address};

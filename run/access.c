@@ -6,6 +6,8 @@
 #include "run/need.h"
 
 #include <errno.h>
+#include <stdio.h>
+#include <string.h>
 
 /* What a read of memory failed at may be the end of its process. */
 static fault_code check_end(const struct attachment *attachment, fault_code rc, struct fault *fault)
@@ -27,6 +29,23 @@ static fault_code check_end(const struct attachment *attachment, fault_code rc, 
 }
 
 /* ---- the profile ---- */
+
+void capture_init(struct capture *capture)
+{
+    memset(capture, 0, sizeof *capture);
+    capture->most = CAPTURE_LIMIT;
+    sink_init(&capture->text, CAPTURE_LIMIT);
+}
+
+void capture_free(struct capture *capture)
+{
+    sink_free(&capture->text);
+}
+
+void capture_write_early(struct capture *capture, struct output *output)
+{
+    capture->output = output->temporary ? output : NULL;
+}
 
 /* It was closed if the modules have changed. */
 static fault_code find_profile(struct attachment *attachment, struct fault *fault)
@@ -101,22 +120,6 @@ static void drain_to_output(void *ctx, const unsigned char *bytes, size_t len)
     output_write(ctx, bytes, len);
 }
 
-static fault_code read_capture(struct attachment *attachment, struct capture *capture,
-                               struct fault *fault)
-{
-    struct sink *text = &capture->text;
-    fault_code rc;
-
-    if (capture->output) {
-        text->drain = drain_to_output;
-        text->drain_ctx = capture->output;
-    }
-    rc = access_read(attachment, text, fault);
-    text->drain = NULL;
-    capture->time_ns = attachment->read.last.time_ns;
-    return rc;
-}
-
 struct profile_call {
     struct capture *capture;
     const struct dump_after *after;
@@ -141,23 +144,29 @@ fault_code access_profile(struct attachment *attachment, struct capture *capture
                           const struct dump_after *after, struct fault *fault)
 {
     struct profile_call call = {capture, after};
+    struct sink *text = &capture->text;
     bool calls = access_calls(attachment);
     fault_code rc = FAULT_NONE;
 
     capture->at_ns = clock_now();
-    capture->text.limit = sink_affordable(&attachment->proc, capture->most);
-    if (!calls)
-        rc = read_capture(attachment, capture, fault);
-    if (rc == FAULT_UNREADABLE && !capture->text.drained) {
+    text->limit = sink_affordable(&attachment->proc, capture->most);
+    if (!calls) {
+        text->drain = capture->output ? drain_to_output : NULL;
+        text->drain_ctx = capture->output;
+        rc = access_read(attachment, text, fault);
+        text->drain = NULL;
+        capture->time_ns = attachment->read.last.time_ns;
+    }
+    if (rc == FAULT_UNREADABLE && !text->drained) {
         rc = call_instead(attachment, fault);
         calls = rc == FAULT_NONE;
-        capture->text.len = 0;
+        text->len = 0;
     }
     if (rc == FAULT_NONE && calls)
         rc = caller_hold(attachment, dump_held, &call, fault);
     if (rc == FAULT_NONE)
-        rc = dump_complete(&attachment->target, &capture->text, fault);
-    capture->bytes = capture->text.drained + capture->text.len;
+        rc = dump_complete(&attachment->target, text, fault);
+    capture->bytes = text->drained + text->len;
     capture->taken = rc == FAULT_NONE;
     return rc;
 }
@@ -272,4 +281,39 @@ fault_code access_switch(struct attachment *attachment, bool active,
     if (way == WAY_DEFAULT)
         attachment_note(attachment, &(struct run_note){.kind = NOTE_CALL_NEEDED, .why = why});
     return caller_hold(attachment, switch_held, &call, fault);
+}
+
+/* ---- the output ---- */
+
+fault_code capture_write_series(struct attachment *attachment, struct presentation *presentation,
+                                struct present_source *sources, size_t count, struct output *output,
+                                struct fault *fault)
+{
+    struct symbols_target live = {&attachment->modules, &attachment->target, &attachment->memory,
+                                  &attachment->kept_files};
+    const struct symbols_options symbols = {.root = attachment->root,
+                                            .target = &attachment->target,
+                                            .no_inlines = presentation->no_inlines,
+                                            .debuginfod = presentation->debuginfod,
+                                            .open = symbols_open_in_target,
+                                            .open_map = symbols_open_map_in_target,
+                                            .ctx = &live};
+
+    presentation->until = attachment->deadline.at;
+    if (deadline_passed(&attachment->deadline))
+        presentation->until = clock_now() + attachment->request.timeout_ns;
+    for (size_t i = 0; i < count; i++)
+        sources[i].symbols = &symbols;
+    snprintf(presentation->title, sizeof presentation->title, "%s[%d]%s",
+             attachment->target.stat.comm, (int)attachment->target.pid,
+             presentation->cut_short ? ", cut short: it ended" : "");
+    return present(presentation, sources, count, output, fault);
+}
+
+fault_code capture_write(struct attachment *attachment, struct presentation *presentation,
+                         struct capture *capture, struct output *output, struct fault *fault)
+{
+    struct present_source source = {.text = &capture->text, .time_ns = capture->time_ns};
+
+    return capture_write_series(attachment, presentation, &source, 1, output, fault);
 }

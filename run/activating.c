@@ -2,7 +2,6 @@
 #include "run/apart.h"
 #include "run/faults.h"
 #include "run/need.h"
-#include "run/thread_view.h"
 
 #include <string.h>
 
@@ -13,6 +12,38 @@ struct activating_run {
     struct thread_view view;
     struct activation_layout layout;
 };
+
+/* ---- what memory shows of the threads ---- */
+
+fault_code thread_view_read(struct thread_view *view, struct attachment *attachment, int64_t offset,
+                            struct fault *fault)
+{
+    struct tsd_place *place = &attachment->threads_place;
+    fault_code rc;
+
+    memset(view, 0, sizeof *view);
+    /* What access_find_byte has just read is not read again: that takes time on the way of `on`. */
+    if (attachment->byte.located)
+        view->variables = attachment->byte.variables;
+    else
+        facts_locate(&view->variables, &attachment->instance, &attachment->modules,
+                     &attachment->target, &attachment->memory);
+    view->source = (struct tsd_source){.instance = &attachment->instance,
+                                       .modules = &attachment->modules,
+                                       .target = &attachment->target,
+                                       .memory = &attachment->memory,
+                                       .variables = &view->variables,
+                                       .place = place->layout ? place : NULL,
+                                       .offset = offset};
+    rc = tsd_threads_read(&view->threads, &view->source, fault);
+    *place = view->threads.place;
+    return rc;
+}
+
+void thread_view_free(struct thread_view *view)
+{
+    tsd_threads_free(&view->threads);
+}
 
 /* ---- prof.thread_active_init: first, as a thread without data of its own obeys it ---- */
 
@@ -45,8 +76,6 @@ static fault_code repair_init(struct activating_run *run, struct fault *fault)
 {
     const struct attach_request *request = &run->attachment->request;
 
-    if (run->state->thread_active_init != FACT_NO)
-        return FAULT_NONE;
     run->result->init = INIT_FALSE;
     if (!request->repairs)
         return FAULT_NONE;
@@ -90,35 +119,6 @@ static fault_code view_threads(struct activating_run *run, struct fault *fault)
         return rc;
     rc = caller_hold(run->attachment, learn_held, run, fault);
     return rc == FAULT_NONE && run->layout.known ? view_again(run, fault) : rc;
-}
-
-static struct activation_options describe_visits(struct activating_run *run)
-{
-    const struct attach_request *request = &run->attachment->request;
-    const enum fact defect = tsd_defect(&run->view.threads, run->state->build.text);
-
-    return (struct activation_options){
-        .layout = run->layout,
-        .seen = &run->view.threads,
-        .source = &run->view.source,
-        .may_sleep = defect == FACT_YES || (defect == FACT_UNKNOWN && run->layout.known),
-        .switches_on = request->repairs,
-        .no_calls = request->way == WAY_MEMORY,
-        .may_reset = request->may_reset,
-        .lg_sample = run->state->lg_sample,
-        .consent = &run->attachment->caller.hooks,
-    };
-}
-
-static void count_seen(struct activating_run *run)
-{
-    const struct tsd_threads *threads = &run->view.threads;
-    const pid_t only = run->attachment->request.thread;
-
-    memset(run->result->counts, 0, sizeof run->result->counts);
-    for (size_t i = 0; i < threads->count; i++)
-        if (!threads->list[i].background && (!only || only == threads->list[i].thread.tid))
-            run->result->counts[threads->list[i].sampling]++;
 }
 
 struct visit {
@@ -165,15 +165,31 @@ static fault_code visit_seen(struct activating_run *run, const struct activation
 static fault_code activate_all(struct activating_run *run, struct fault *fault)
 {
     const struct attach_request *request = &run->attachment->request;
-    fault_code rc = repair_init(run, fault);
+    const struct tsd_threads *threads = &run->view.threads;
+    struct activation_options options = {.source = &run->view.source,
+                                         .seen = threads,
+                                         .switches_on = request->repairs,
+                                         .no_calls = request->way == WAY_MEMORY,
+                                         .may_reset = request->may_reset,
+                                         .lg_sample = run->state->lg_sample,
+                                         .consent = &run->attachment->caller.hooks};
+    fault_code rc = FAULT_NONE;
+    enum fact defect;
 
+    if (run->state->thread_active_init == FACT_NO)
+        rc = repair_init(run, fault);
     if (rc == FAULT_NONE)
         rc = view_threads(run, fault);
     if (rc != FAULT_NONE)
         return rc;
-    count_seen(run);
-    run->result->unknown_why = run->view.threads.unknown_why;
-    const struct activation_options options = describe_visits(run);
+    for (size_t i = 0; i < threads->count; i++)
+        if (!threads->list[i].background &&
+            (!request->thread || request->thread == threads->list[i].thread.tid))
+            run->result->counts[threads->list[i].sampling]++;
+    run->result->unknown_why = threads->unknown_why;
+    defect = tsd_defect(threads, run->state->build.text);
+    options.layout = run->layout;
+    options.may_sleep = defect == FACT_YES || (defect == FACT_UNKNOWN && run->layout.known);
     if ((request->way == WAY_MEMORY && !request->repairs) || !activation_wanted(&options))
         return FAULT_NONE;
     return visit_seen(run, &options, fault);

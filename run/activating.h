@@ -7,6 +7,22 @@
 #include "jemalloc/activate.h"
 #include "run/attachment.h"
 
+/* What jemalloc knows of the threads of a target (jemalloc/tsd/tsd.h), read from its memory. */
+struct thread_view {
+    struct fact_variables variables;
+    struct tsd_source source; /* of the threads below; valid as long as the attachment */
+    struct tsd_threads threads;
+};
+
+/*
+ * After attachment_find. offset: of the counters
+ * from the thread pointer, if a call has told it; else 0. Fails only if the threads
+ * cannot be listed. thread_view_free releases it, after a failure, too.
+ */
+fault_code thread_view_read(struct thread_view *view, struct attachment *attachment, int64_t offset,
+                            struct fault *fault);
+void thread_view_free(struct thread_view *view);
+
 /* prof.thread_active_init: what new threads do. */
 enum activating_init {
     INIT_TRUE, /* or unknown */

@@ -32,29 +32,6 @@ fault_code attachment_explain(struct attachment *attachment, fault_code code, st
     return code;
 }
 
-/* Takes the requested one, or the default. */
-static fault_code find_instances(struct attachment *attachment, bool every, struct fault *fault)
-{
-    struct instances *instances = &attachment->instances;
-    const size_t wanted = attachment->request.instance;
-    fault_code rc;
-
-    if (!every && !wanted)
-        return instance_find(&attachment->instance, &attachment->modules, &attachment->target,
-                             &attachment->memory, fault);
-    rc = instances_find(instances, &attachment->modules, &attachment->target, &attachment->memory,
-                        fault);
-    if (rc != FAULT_NONE)
-        return rc;
-    if (wanted > instances->count)
-        return fault_set(fault, FAULT_NO_INSTANCE, 0, "look for jemalloc", "%zu", instances->count);
-    if (wanted)
-        instances->chosen = wanted - 1;
-    attachment->instance = instances->list[instances->chosen];
-    attachment->instance.module.path = attachment->instance.path;
-    return FAULT_NONE;
-}
-
 /* It stays open between holds, unless the thread through which it was opened has ended. */
 static void open_memory(struct attachment *attachment)
 {
@@ -108,16 +85,33 @@ static fault_code map_modules(struct attachment *attachment, struct fault *fault
     return rc;
 }
 
-static fault_code find_allocator(struct attachment *attachment, bool every, struct fault *fault)
+/* Takes the requested instance, or the default. */
+static fault_code find_allocator(struct attachment *attachment, struct fault *fault)
 {
+    struct instances *instances = &attachment->instances;
+    const size_t wanted = attachment->request.instance;
+    const bool all = attachment->request.every || wanted;
     fault_code rc = map_modules(attachment, fault);
 
-    if (rc == FAULT_NONE)
-        rc = find_instances(attachment, every, fault);
-    if (rc == FAULT_NONE)
-        conf_variable_name(attachment->instance.prefix, attachment->variable,
-                           sizeof attachment->variable);
-    return attachment_unless_refused(attachment, rc, fault);
+    if (rc == FAULT_NONE && all)
+        rc = instances_find(instances, &attachment->modules, &attachment->target,
+                            &attachment->memory, fault);
+    else if (rc == FAULT_NONE)
+        rc = instance_find(&attachment->instance, &attachment->modules, &attachment->target,
+                           &attachment->memory, fault);
+    if (rc == FAULT_NONE && wanted > instances->count)
+        rc = fault_set(fault, FAULT_NO_INSTANCE, 0, "look for jemalloc", "%zu", instances->count);
+    if (rc != FAULT_NONE)
+        return attachment_unless_refused(attachment, rc, fault);
+    if (wanted)
+        instances->chosen = wanted - 1;
+    if (all) {
+        attachment->instance = instances->list[instances->chosen];
+        attachment->instance.module.path = attachment->instance.path;
+    }
+    conf_variable_name(attachment->instance.prefix, attachment->variable,
+                       sizeof attachment->variable);
+    return FAULT_NONE;
 }
 
 static void attachment_init(struct attachment *attachment, const struct attach_request *request)
@@ -159,27 +153,14 @@ static fault_code open_unmapped(struct attachment *attachment, const struct atta
     return rc;
 }
 
-static fault_code open_allocator(struct attachment *attachment,
-                                 const struct attach_request *request, bool every,
-                                 struct fault *fault)
+fault_code attachment_find(struct attachment *attachment, const struct attach_request *request,
+                           struct fault *fault)
 {
     fault_code rc = open_unmapped(attachment, request, fault);
 
     if (rc == FAULT_NONE)
-        rc = find_allocator(attachment, every, fault);
+        rc = find_allocator(attachment, fault);
     return attachment_explain(attachment, rc, fault);
-}
-
-fault_code attachment_find(struct attachment *attachment, const struct attach_request *request,
-                           struct fault *fault)
-{
-    return open_allocator(attachment, request, false, fault);
-}
-
-fault_code attachment_look(struct attachment *attachment, const struct attach_request *request,
-                           struct fault *fault)
-{
-    return open_allocator(attachment, request, true, fault);
 }
 
 fault_code attachment_map(struct attachment *attachment, const struct attach_request *request,
@@ -198,11 +179,12 @@ fault_code attachment_look_recorded(struct attachment *attachment,
                                     struct fault *fault)
 {
     attachment_init(attachment, request);
+    attachment->request.every = true;
     attachment->target = *target;
     attachment->target.proc = &attachment->proc;
     memory_open_source(&attachment->memory, source);
     attachment->opened = true;
-    return find_allocator(attachment, true, fault);
+    return find_allocator(attachment, fault);
 }
 
 void attachment_rest(struct attachment *attachment)
@@ -216,7 +198,8 @@ static void forget(struct attachment *attachment)
     if (attachment->reader_opened)
         reader_close(&attachment->reader);
     attachment->reader_opened = false;
-    caller_forget(&attachment->caller);
+    if (attachment->caller.planned)
+        caller_forget(&attachment->caller);
     instances_free(&attachment->instances);
     memset(&attachment->instances, 0, sizeof attachment->instances);
     modules_free(&attachment->modules);
@@ -244,7 +227,7 @@ static fault_code look_again(struct attachment *attachment, struct fault *fault)
     }
     modules_free(&now);
     forget(attachment);
-    return find_allocator(attachment, false, fault);
+    return find_allocator(attachment, fault);
 }
 
 fault_code attachment_renew(struct attachment *attachment, const volatile sig_atomic_t *interrupted,
@@ -288,7 +271,8 @@ void attachment_close(struct attachment *attachment)
     stall_guard_stop(&attachment->stall_guard);
     deadline_stop(&attachment->deadline);
     forget(attachment);
-    kept_files_close(&attachment->kept_files);
+    if (attachment->kept_files.list || attachment->kept_files.renewed)
+        kept_files_close(&attachment->kept_files);
     memory_close(&attachment->memory);
     target_close(&attachment->target);
     procfs_close(&attachment->proc);

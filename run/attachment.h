@@ -24,6 +24,7 @@ struct attach_request {
     const struct target_pin *pin; /* the process as it was chosen; NULL: whichever has the pid */
     pid_t thread;                 /* the only thread that may be stopped; 0: any */
     size_t instance;              /* of jemalloc, from 1; 0: the default */
+    bool every;                   /* finds all instances of jemalloc, also without instance */
     uint64_t timeout_ns;          /* for one attach */
     enum way way;
     uint64_t search_ns;              /* limit for finding a safe point; 0: until the deadline */
@@ -48,7 +49,7 @@ struct attachment {
     struct memory memory;
     struct modules modules;
     struct instance instance;   /* the one that is worked on */
-    struct instances instances; /* all of them after attachment_look, or with request.instance */
+    struct instances instances; /* all of them with request.instance or every */
     struct deadline deadline;
     struct stall_guard stall_guard;
     struct caller caller;
@@ -66,13 +67,10 @@ struct attachment {
 
 /*
  * Reads identity, modules and jemalloc, without stopping a thread; works on a traced process, too.
- * Finds all instances if request->instance is set, else only the default. Pointers in the request
- * must stay valid until attachment_close, which is needed after a failure, too.
+ * Finds all instances if request->instance or every is set, else only the default. Pointers in the
+ * request must stay valid until attachment_close, which is needed after a failure, too.
  */
 fault_code attachment_find(struct attachment *attachment, const struct attach_request *request,
-                           struct fault *fault);
-/* The same with all instances. */
-fault_code attachment_look(struct attachment *attachment, const struct attach_request *request,
                            struct fault *fault);
 /*
  * Does the same for a process that has ended (target->record), with its memory from

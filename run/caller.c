@@ -68,27 +68,6 @@ struct injection_env caller_env(struct attachment *attachment)
     };
 }
 
-static fault_code begin_hold(struct attachment *attachment, struct fault *fault)
-{
-    const struct injection_env env = caller_env(attachment);
-    fault_code rc = FAULT_NONE;
-
-    if (!attachment->caller.frame_checked)
-        rc = selfcheck_run(&attachment->proc, fault);
-    attachment->caller.frame_checked = rc == FAULT_NONE;
-    if (rc == FAULT_NONE)
-        rc = target_check(&attachment->target, fault);
-    if (rc == FAULT_NONE && deadline_interrupted(&attachment->deadline))
-        rc = fault_set(fault, FAULT_INTERRUPTED, EINTR, "hold", "%d", attachment->target.pid);
-    if (rc == FAULT_NONE)
-        rc = hooks_judge_interposed(&env, &attachment->caller.hooks, fault);
-    if (rc == FAULT_NONE)
-        rc = need_check(attachment, fault);
-    if (rc == FAULT_NONE)
-        rc = injection_begin(&attachment->caller.injection, &env, fault);
-    return attachment_explain(attachment, rc, fault);
-}
-
 struct hold {
     struct attachment *attachment;
     held_action action;
@@ -103,16 +82,31 @@ static void hold_apart(void *ctx)
     struct attachment *attachment = hold->attachment;
     struct caller *caller = &attachment->caller;
     struct fault *fault = hold->fault;
-    fault_code rc, ended;
+    const struct injection_env env = caller_env(attachment);
+    fault_code rc = FAULT_NONE, ended;
 
     stall_guard_follow(&attachment->stall_guard);
-    rc = hold->code = begin_hold(attachment, fault);
+    if (!caller->frame_checked)
+        rc = selfcheck_run(&attachment->proc, fault);
+    caller->frame_checked = rc == FAULT_NONE;
+    if (rc == FAULT_NONE)
+        rc = target_check(&attachment->target, fault);
+    if (rc == FAULT_NONE && deadline_interrupted(&attachment->deadline))
+        rc = fault_set(fault, FAULT_INTERRUPTED, EINTR, "hold", "%d", attachment->target.pid);
+    if (rc == FAULT_NONE)
+        rc = hooks_judge_interposed(&env, &caller->hooks, fault);
+    if (rc == FAULT_NONE)
+        rc = need_check(attachment, fault);
+    if (rc == FAULT_NONE)
+        rc = injection_begin(&caller->injection, &env, fault);
+    rc = hold->code = attachment_explain(attachment, rc, fault);
     if (rc != FAULT_NONE)
         return;
-    rc = ctl_confirm(&attachment->caller.injection, &attachment->instance, fault);
+
+    rc = ctl_confirm(&caller->injection, &attachment->instance, fault);
     if (rc == FAULT_NONE)
         rc = hold->action(attachment, hold->ctx, fault);
-    ended = injection_end(&attachment->caller.injection, rc == FAULT_NONE ? fault : NULL);
+    ended = injection_end(&caller->injection, rc == FAULT_NONE ? fault : NULL);
     caller->last = caller->injection.summary;
     caller->holds++;
     caller->calls += caller->last.calls;
@@ -122,35 +116,29 @@ static void hold_apart(void *ctx)
     hold->code = attachment_explain(attachment, rc == FAULT_NONE ? ended : rc, fault);
 }
 
-/*
- * A thread that is gone for ptrace(2) ends for certain. Between taking SIGKILL and ending it
- * looks as if it lived.
- */
-static void look_at_end(struct attachment *attachment, fault_code code)
-{
-    const struct timespec pause = {0, END_LOOK_NS};
-    const pid_t tid = attachment->caller.injection.summary.tid;
-
-    for (unsigned looks = 0; looks < END_LOOKS; looks++) {
-        attachment->caller.end = target_look_end(&attachment->target, tid);
-        if (attachment->caller.end != TARGET_LIVES || code == FAULT_EXECED || !fault_is_gone(code))
-            return;
-        nanosleep(&pause, NULL);
-    }
-}
-
 fault_code caller_hold(struct attachment *attachment, held_action action, void *ctx,
                        struct fault *fault)
 {
+    const struct timespec pause = {0, END_LOOK_NS};
     struct hold hold = {attachment, action, ctx, fault, FAULT_NONE};
+    struct caller *caller = &attachment->caller;
+    const pid_t *tid = &caller->injection.summary.tid;
 
     if (attachment->request.way == WAY_MEMORY)
         return fault_set(fault, FAULT_CALL_FORBIDDEN, 0, "hold", "%d", (int)attachment->target.pid);
     if (caller_prepare(attachment, fault) != FAULT_NONE)
         return fault->code;
     apart_run(hold_apart, &hold);
-    if (attachment->caller.injection.summary.tid)
-        look_at_end(attachment, hold.code);
+    /*
+     * A thread that is gone for ptrace(2) ends for certain. Between taking SIGKILL and ending it
+     * looks as if it lived.
+     */
+    for (unsigned looks = 0; *tid && looks < END_LOOKS; looks++) {
+        caller->end = target_look_end(&attachment->target, *tid);
+        if (caller->end != TARGET_LIVES || hold.code == FAULT_EXECED || !fault_is_gone(hold.code))
+            break;
+        nanosleep(&pause, NULL);
+    }
     stall_guard_follow(&attachment->stall_guard);
     return hold.code;
 }

@@ -29,7 +29,7 @@ struct caller {
 /* Runs while a thread is stopped: caller.injection is ready for calls. */
 typedef fault_code (*held_action)(struct attachment *attachment, void *ctx, struct fault *fault);
 /*
- * After attachment_find or attachment_look: checks that an attach may succeed, and makes the plan
+ * After attachment_find: checks that an attach may succeed, and makes the plan
  * unless there is one: calls are possible, and caller_env has what code needs that stops threads
  * itself.
  */

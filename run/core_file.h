@@ -6,8 +6,8 @@
 
 #include "elf/core_memory.h"
 #include "jemalloc/reader/reader.h"
+#include "run/access.h"
 #include "run/attachment.h"
-#include "run/capture.h"
 
 struct core_request {
     const char *file;    /* "-": stdin; a pipe is copied first (host/spool.h) */

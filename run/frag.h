@@ -6,8 +6,8 @@
 #pragma once
 
 #include "profile/waste.h"
+#include "run/access.h"
 #include "run/account.h"
-#include "run/capture.h"
 
 struct frag {
     struct account account;

@@ -40,25 +40,17 @@ static uint64_t swapped_bytes(const struct attachment *attachment)
                : 0;
 }
 
-/* Checks that the tool gets a CPU while a thread is stopped. */
-static fault_code check_cpu(const struct attachment *attachment, struct fault *fault)
-{
-    char why[sizeof fault->what];
-
-    if (priority_suffices(&attachment->proc, target_via(&attachment->target), why, sizeof why))
-        return FAULT_NONE;
-    return fault_set(fault, FAULT_NO_CPU, 0, "hold", "%s", why);
-}
-
 fault_code need_check(struct attachment *attachment, struct fault *fault)
 {
     const pid_t pid = target_via(&attachment->target);
     struct headroom headroom;
     struct proc_stat stat;
     uint64_t threads = NEED_THREADS_MAX, swapped = 0, wanted = NEED_OWED;
+    char why[sizeof fault->what];
 
-    if (!attachment->caller.owes && check_cpu(attachment, fault) != FAULT_NONE)
-        return fault->code;
+    /* The tool must get a CPU while a thread is stopped. */
+    if (!attachment->caller.owes && !priority_suffices(&attachment->proc, pid, why, sizeof why))
+        return fault_set(fault, FAULT_NO_CPU, 0, "hold", "%s", why);
     if (!headroom_read(&attachment->proc, pid, &headroom))
         return FAULT_NONE;
     if (process_stat(&attachment->proc, pid, &stat) == 0 && stat.threads < threads)

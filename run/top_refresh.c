@@ -1,8 +1,8 @@
 #include "run/top_refresh.h"
 #include "jemalloc/faults.h"
+#include "run/activating.h"
 #include "run/faults.h"
 #include "run/interrupt.h"
-#include "run/thread_view.h"
 
 #include <errno.h>
 #include <string.h>

@@ -111,16 +111,15 @@ const struct verb verb_frag = {
              "\n"
              "All of it is read from jemalloc's own records in the memory of the process: no\n"
              "call is made and no thread stopped.\n",
-    .notes =
-        "The shares are in proportion to the objects of each stack, as estimated from the\n"
-        "samples of the same size: no sampled object is in a slab. A line above the table\n"
-        "says how much is known by samples. Where memory does not tell the sizes of samples,\n"
-        "it is inferred: a stack counts for the size class of the mean size of its objects; if\n"
-        "that is between two classes, for both, marked \"mixed sizes\".\n"
-        "Objects that no sample explains have rows [not sampled], with the number of\n"
-        "samples that would be expected where that is small.\n"
-        "\n"
-        "jeattach purge returns free pages, not the space in slabs.\n",
+    .notes = "The shares are in proportion to the objects of each stack, as estimated from the\n"
+             "samples of the same size: no sampled object is in a slab. A line above the table\n"
+             "says how much is known by samples. Where memory does not tell the sizes of\n"
+             "samples, it is inferred: a stack counts for the size class of the mean size of\n"
+             "its objects; if that is between two classes, for both, marked \"mixed sizes\".\n"
+             "Objects that no sample explains have rows [not sampled], with the number of\n"
+             "samples that would be expected where that is small.\n"
+             "\n"
+             "jeattach purge returns free pages, not the space in slabs.\n",
     .options =
         {
             {"rows", NULL, "show at most N rows of the table (default 10); 0: all, however small"},

@@ -11,7 +11,7 @@
 #include "jemalloc/facts.h"
 #include "jemalloc/stripped/stripped.h"
 #include "run/access.h"
-#include "run/thread_view.h"
+#include "run/activating.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -542,7 +542,8 @@ static int status_main(const struct options *options, pid_t pid)
     job_init(&status.job, &status.attachment, options, "examine process");
     request = job_request(&status.job, pid);
     request.way = WAY_MEMORY;
-    rc = attachment_look(&status.attachment, &request, &fault);
+    request.every = true;
+    rc = attachment_find(&status.attachment, &request, &fault);
     if (rc == FAULT_NONE)
         rc = perform_status(&status, &fault);
     thread_view_free(&status.view);

@@ -19,11 +19,6 @@ struct change {
     struct activating activating; /* which threads sample, where the new value is true */
 };
 
-static const char *truth(bool value)
-{
-    return value ? "true" : "false";
-}
-
 static void json_activation(const struct activating *activating, struct json *json)
 {
     const struct activation *activation = &activating->activation;
@@ -89,73 +84,48 @@ static void print_activation(const struct change *change)
     printf("prof.thread_active_init: false -> true\n");
 }
 
-static void print_switch_text(const struct change *change)
-{
-    print_process(change);
-    if (prof_is_active(&change->switched.former) == change->active)
-        printf("prof.active: %s (unchanged)\n", truth(change->active));
-    else
-        printf("prof.active: %s -> %s\n", truth(prof_is_active(&change->switched.former)),
-               truth(change->active));
-    if (change->active)
-        print_activation(change);
-}
-
 static bool is_changed(const struct change *change)
 {
     return prof_is_active(&change->switched.former) != change->active;
 }
 
-/* "no thread was stopped"; "2 threads were stopped, each for at most 0.12 ms" */
-static const char *stops_text(const struct activation *activation, char *out, size_t size)
-{
-    char longest[UNITS_TEXT];
-
-    if (!activation->visited)
-        return "no thread was stopped";
-    snprintf(out, size, "%zu thread%s stopped%s %s", activation->visited,
-             activation->visited == 1 ? " was" : "s were",
-             activation->visited == 1 ? " for" : ", each for at most",
-             units_duration(activation->longest_ns, longest));
-    return out;
-}
-
 /* "redis-server[4242] one byte written in its memory; no thread was stopped" */
 static void print_in_memory(const struct change *change)
 {
+    const struct activation *activation = &change->activating.activation;
     const struct target *target = &change->job->attachment->target;
-    char clean[64], stops[96];
+    const bool one = activation->visited == 1;
+    char clean[64], longest[UNITS_TEXT], stops[96] = "no thread was stopped";
 
     if (change->job->options->quiet)
         return;
     fflush(stdout);
+    if (activation->visited)
+        snprintf(stops, sizeof stops, "%zu thread%s stopped%s %s", activation->visited,
+                 one ? " was" : "s were", one ? " for" : ", each for at most",
+                 units_duration(activation->longest_ns, longest));
     message("%s[%d] one byte %s its memory; %s",
             message_clean(target->stat.comm, clean, sizeof clean), (int)target->pid,
-            is_changed(change) ? "written in" : "read from",
-            stops_text(&change->activating.activation, stops, sizeof stops));
-}
-
-static const char *missed_cause(const struct change *change, const struct fault *fault, char *out,
-                                size_t size)
-{
-    const struct subject subject = job_subject(change->job);
-
-    if (fault->code != FAULT_NONE && fault->code != FAULT_INTERRUPTED)
-        return message_cause(&subject, fault, out, size);
-    return change->activating.interrupted ? "interrupted before its turn"
-                                          : "timed out before its turn";
+            is_changed(change) ? "written in" : "read from", stops);
 }
 
 static void name_missed_threads(const struct change *change)
 {
     const struct activation *activation = &change->activating.activation;
-    char name[64], cause[512];
+    const struct subject subject = job_subject(change->job);
+    char name[64], text[512];
 
     for (size_t i = 0; i < activation->missed && i < ACTIVATION_NAMED; i++) {
         const struct activation_missed *missed = &activation->first_missed[i];
+        const fault_code code = missed->fault.code;
+        const char *cause = "timed out before its turn";
+
+        if (code != FAULT_NONE && code != FAULT_INTERRUPTED)
+            cause = message_cause(&subject, &missed->fault, text, sizeof text);
+        else if (change->activating.interrupted)
+            cause = "interrupted before its turn";
         message("thread %d (%s) does not sample yet: %s", (int)missed->tid,
-                message_clean(missed->comm, name, sizeof name),
-                missed_cause(change, &missed->fault, cause, sizeof cause));
+                message_clean(missed->comm, name, sizeof name), cause);
     }
     if (activation->missed > ACTIVATION_NAMED)
         message("and %zu more threads", activation->missed - ACTIVATION_NAMED);
@@ -198,7 +168,8 @@ static int tell_missed(const struct change *change)
 
     if (!change->active)
         return EXIT_DONE;
-    name_missed_threads(change);
+    if (activating->activation.missed)
+        name_missed_threads(change);
     print_remedies(change);
     if (activating->interrupted)
         return EXIT_INTERRUPTED;
@@ -236,10 +207,19 @@ static void print_other_run(const struct change *change)
 
 static void print_change(const struct change *change)
 {
-    if (change->job->options->json)
+    const char *former = prof_is_active(&change->switched.former) ? "true" : "false";
+
+    if (change->job->options->json) {
         print_switch_json(change);
-    else
-        print_switch_text(change);
+    } else {
+        print_process(change);
+        if (is_changed(change))
+            printf("prof.active: %s -> %s\n", former, change->active ? "true" : "false");
+        else
+            printf("prof.active: %s (unchanged)\n", former);
+        if (change->active)
+            print_activation(change);
+    }
     print_other_run(change);
 }
 

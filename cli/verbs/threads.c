@@ -3,7 +3,7 @@
 #include "cli/job.h"
 #include "cli/output/attachment_json.h"
 #include "cli/output/thread_view.h"
-#include "run/thread_view.h"
+#include "run/activating.h"
 
 int threads_main(const struct options *options, pid_t pid)
 {

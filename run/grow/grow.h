@@ -7,8 +7,8 @@
 
 #include "perf/page_faults.h"
 #include "perf/walk.h"
+#include "run/access.h"
 #include "run/attachment.h"
-#include "run/capture.h"
 #include "run/grow/grow_kinds.h"
 #include "run/grow/grow_profile.h"
 #include "run/grow/grow_sites.h"

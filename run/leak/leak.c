@@ -2,9 +2,9 @@
 #include "profile/heap.h"
 #include "profile/judged.h"
 #include "run/access.h"
+#include "run/activating.h"
 #include "run/faults.h"
 #include "run/interrupt.h"
-#include "run/thread_view.h"
 
 #include <errno.h>
 #include <math.h>
@@ -129,7 +129,9 @@ static fault_code finish_faults(struct leak *leak, struct attachment *attachment
     attachment->request.timeout_ns = time_left(leak, timeout);
     rc = leak->grows ? grow_finish(&leak->grow, fault) : FAULT_NONE;
     attachment->request.timeout_ns = timeout;
-    if (rc == FAULT_TOO_LATE && leak->looks.live && !leak->request.only_faults) {
+    if (leak->ended.code != FAULT_NONE
+            ? rc != FAULT_NONE
+            : rc == FAULT_TOO_LATE && leak->looks.live && !leak->request.only_faults) {
         leak->no_grow = *fault;
         leak->grows = false;
         rc = FAULT_NONE;

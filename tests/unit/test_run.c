@@ -3,7 +3,7 @@
  * process, samples it, takes a profile of it and writes that, and reads what happens from data.
  */
 #include "check.h"
-#include "run/capture.h"
+#include "run/access.h"
 #include "run/faults.h"
 #include "run/interrupt.h"
 #include "run/sampling.h"
@@ -226,7 +226,7 @@ static void test_no_jemalloc(void)
     struct attachment attachment;
     struct fault fault;
 
-    CHECK(attachment_look(&attachment, &request, &fault) != FAULT_NONE && fault.stage);
+    CHECK(attachment_find(&attachment, &request, &fault) != FAULT_NONE && fault.stage);
     attachment_close(&attachment);
     attachment_close(&attachment);
 }
