@@ -2,7 +2,7 @@
  * Which jemalloc this is: its release, and what was compiled in and enabled.
  * All of it is constant for the life of a process, and reading it is safe in
  * every version; it has to be known before other names are used. It is read by
- * calls (build_read, prof_read, stats_read, snapshot_take) or from memory
+ * calls (build_read, prof_read, stats_read) or from memory
  * (facts_read).
  *
  * A build with config.debug checks at each mallctl that the thread holds no
