@@ -238,8 +238,6 @@ static enum thread_sampling see_again(const struct injection *injection,
 {
     const struct activation_options *options = visit->options;
 
-    if (!options->seen)
-        return THREAD_UNKNOWN;
     return tsd_thread_reread(&pending->thread, arch_tls(&injection->original), options->seen,
                              options->source);
 }
@@ -409,32 +407,6 @@ static struct pending *list_seen(const struct injection_env *env, const struct t
     return list;
 }
 
-static struct pending *list_pending(const struct injection_env *env,
-                                    const struct activation_options *options,
-                                    struct activation *activation, fault_code *rc,
-                                    struct fault *fault)
-{
-    struct tsd_threads unseen = {0};
-    struct pending *list;
-    struct threads all;
-
-    *rc = FAULT_NONE;
-    if (!options->seen) {
-        *rc = threads_list(&all, env->target, fault);
-        if (*rc != FAULT_NONE)
-            return NULL;
-        unseen.list = calloc(all.count ? all.count : 1, sizeof *unseen.list);
-        for (size_t i = 0; i < all.count && unseen.list; i++)
-            unseen.list[unseen.count++].thread = all.list[i];
-        threads_free(&all);
-    }
-    list = list_seen(env, options->seen ? options->seen : &unseen, options, activation);
-    if (!list || (!options->seen && !unseen.list))
-        *rc = fault_set(fault, FAULT_INTERNAL, ENOMEM, "activate", "list of threads");
-    free(unseen.list);
-    return list;
-}
-
 static bool is_worth_retrying(const struct pending *pending, unsigned round)
 {
     return pending->wanted && !pending->done &&
@@ -554,9 +526,9 @@ fault_code activation_run(const struct injection_env *env, const struct instance
     fault_code rc;
 
     memset(activation, 0, sizeof *activation);
-    AUTO_FREE struct pending *list = list_pending(env, options, activation, &rc, fault);
-    if (rc != FAULT_NONE)
-        return rc;
+    AUTO_FREE struct pending *list = list_seen(env, options->seen, options, activation);
+    if (!list)
+        return fault_set(fault, FAULT_INTERNAL, ENOMEM, "activate", "list of threads");
     size_t count = activation->threads;
     rc = visit_all(env, &visit, list, count, fault);
     sum_up(activation, env, list, count);

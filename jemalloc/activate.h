@@ -84,7 +84,7 @@ struct activation_layout {
 
 struct activation_options {
     struct activation_layout layout;
-    const struct tsd_threads *seen;  /* read since prof.active is true; NULL: nothing is known */
+    const struct tsd_threads *seen;  /* read since prof.active is true */
     const struct tsd_source *source; /* what they were read with */
     bool may_sleep;   /* threads of which nothing is known may have the defect of 5.2 */
     bool switches_on; /* threads in which thread.prof.active is false */

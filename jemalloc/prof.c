@@ -68,6 +68,18 @@ enum prof_verdict prof_judge(const struct prof_state *state)
     return state->thread_active_init == FACT_NO ? PROF_OLD_THREADS : PROF_READY;
 }
 
+fault_code prof_active_read(struct injection *injection, const struct instance *instance,
+                            bool *active, struct fault *fault)
+{
+    struct ctl_op op = {.name = "prof.active", .type = CTL_BOOL};
+    fault_code rc = ctl_run(injection, instance, &op, 1, NULL, fault);
+
+    if (rc == FAULT_NONE && op.rc != 0)
+        rc = fault_set(fault, FAULT_CTL_REFUSED, op.rc, "mallctl", "prof.active");
+    *active = rc == FAULT_NONE && ctl_is_true(&op);
+    return rc;
+}
+
 /* Writes and reads back in one list of calls. */
 static fault_code prof_active_write(struct injection *injection, const struct instance *instance,
                                     bool active, struct fault *fault)

@@ -55,3 +55,7 @@ fault_code prof_read(struct injection *injection, const struct instance *instanc
  */
 fault_code prof_switch(struct injection *injection, const struct instance *instance, bool active,
                        struct prof_state *former, struct fault *fault);
+
+/* Reads prof.active only. FAULT_CTL_REFUSED if mallctl refuses. */
+fault_code prof_active_read(struct injection *injection, const struct instance *instance,
+                            bool *active, struct fault *fault);

@@ -332,19 +332,21 @@ static void add_mapping(struct parser *parser, const struct map_entry *entry)
 {
     struct heap_profile *profile = parser->profile;
     struct heap_mapping next = {.start = entry->start, .end = entry->end, .offset = entry->offset};
-    struct heap_mapping *last =
-        profile->mapping_count ? &profile->mappings[profile->mapping_count - 1] : NULL;
+    struct heap_mapping *last = NULL;
 
     if (!copy_path(parser, entry, &next) ||
         !GROW(parser, profile->mappings, parser->mapping_capacity, profile->mapping_count,
               MAPPINGS_MAX)) {
         parser->no_memory = true; /* also if there are too many */
-    } else if (last && last->end == next.start && *next.path && last->text == next.text &&
-               last->offset + (last->end - last->start) == next.offset) {
-        last->end = next.end;
-    } else {
-        profile->mappings[profile->mapping_count++] = next;
+        return;
     }
+    if (profile->mapping_count) /* the list may be elsewhere now */
+        last = &profile->mappings[profile->mapping_count - 1];
+    if (last && last->end == next.start && *next.path && last->text == next.text &&
+        last->offset + (last->end - last->start) == next.offset)
+        last->end = next.end;
+    else
+        profile->mappings[profile->mapping_count++] = next;
 }
 
 static int by_start(const void *a, const void *b)

@@ -135,6 +135,7 @@ static fault_code dump_held(struct attachment *attachment, void *ctx, struct fau
     struct dump_result result;
     struct timespec now;
 
+    call->capture->at_ns = clock_now();
     clock_gettime(CLOCK_REALTIME, &now);
     call->capture->time_ns = (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
     return dump_run(&attachment->caller.injection, &attachment->instance, &request, &result, fault);
@@ -219,13 +220,39 @@ static fault_code refuse_switch(struct attachment *attachment, const char *why,
 fault_code access_state(struct attachment *attachment, struct prof_state *state,
                         struct fault *fault)
 {
-    const char *why = access_find_byte(attachment, false, state);
+    const bool asked = attachment->request.way == WAY_CALL; /* for a call */
+    const char *why = asked ? NULL : access_find_byte(attachment, false, state);
+    fault_code rc = access_calls(attachment) ? FAULT_NONE : find_profile(attachment, fault);
 
-    if (!why && access_reads(attachment))
+    if (rc == FAULT_UNREADABLE)
+        rc = call_instead(attachment, fault);
+    if (rc != FAULT_NONE)
+        return rc;
+    if (!why && !access_calls(attachment))
         return build_can_profile(&state->build, fault);
     if (attachment->request.way == WAY_MEMORY)
         return refuse_switch(attachment, why, state, fault);
     return caller_hold(attachment, read_held, state, fault);
+}
+
+static fault_code active_held(struct attachment *attachment, void *ctx, struct fault *fault)
+{
+    return prof_active_read(&attachment->caller.injection, &attachment->instance, ctx, fault);
+}
+
+fault_code access_active(struct attachment *attachment, bool *active, struct fault *fault)
+{
+    const bool asked = attachment->request.way == WAY_CALL; /* for a call */
+    struct prof_state state;
+    const char *why = asked ? NULL : access_find_byte(attachment, false, &state);
+
+    if (!asked && !why) {
+        *active = prof_is_active(&state);
+        return FAULT_NONE;
+    }
+    if (attachment->request.way == WAY_MEMORY)
+        return refuse_switch(attachment, why, &state, fault);
+    return caller_hold(attachment, active_held, active, fault);
 }
 
 static fault_code write_byte(struct attachment *attachment, bool active,

@@ -1,7 +1,7 @@
 /*
  * The doors to the switch and the profile of a target: prof.active, and the heap profile. Each
  * answers from memory where that is proven, else by a call in one of its threads, as request.way
- * allows; then the caller is made (run/caller.h). Nobody else knows that there are two ways. The
+ * allows; then the caller is made (run/caller.h). Nobody else decides between the two ways. The
  * third door, to the gauges, is run/account.h.
  *
  * Between two uses of one process: attachment_rest, a pause, attachment_renew.
@@ -78,6 +78,9 @@ const char *access_find_byte(struct attachment *attachment, bool active, struct 
  */
 fault_code access_state(struct attachment *attachment, struct prof_state *state,
                         struct fault *fault);
+
+/* Reads prof.active alone: from memory where the byte is proven, whatever else memory shows. */
+fault_code access_active(struct attachment *attachment, bool *active, struct fault *fault);
 
 struct access_switched {
     struct prof_state former; /* the state before */

@@ -120,9 +120,10 @@ fault_code account_read(struct account *account, struct attachment *attachment, 
     fault_code rc = account_count(account, attachment, fault);
 
     if (rc == FAULT_NONE && may_call && !account_is_whole(account)) {
-        if (account->why.code != FAULT_NONE && !attachment->unreadable)
+        if (account->why.code != FAULT_NONE && !attachment->unreadable && !attachment->counts_noted)
             attachment_note(attachment,
                             &(struct run_note){.kind = NOTE_UNREADABLE, .fault = &account->why});
+        attachment->counts_noted = true;
         rc = count_by_call(account, attachment, fault);
     }
     return rc == FAULT_NONE ? read_process(account, attachment, fault) : rc;

@@ -53,7 +53,8 @@ struct attachment {
     struct deadline deadline;
     struct stall_guard stall_guard;
     struct caller caller;
-    bool unreadable; /* memory does not show the profile, as was reported (run/access.h) */
+    bool unreadable;   /* memory does not show the profile, as was reported (run/access.h) */
+    bool counts_noted; /* that memory does not show the counts (run/account.h) */
     bool reader_opened;
     struct reader reader; /* if reader_opened */
     struct read_summary read;

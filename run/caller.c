@@ -39,6 +39,8 @@ fault_code caller_prepare(struct attachment *attachment, struct fault *fault)
                              &attachment->memory, fault);
     plan_seal(plan);
     attachment->caller.planned = rc == FAULT_NONE;
+    if (rc != FAULT_NONE)
+        caller_forget(&attachment->caller);
     rc = attachment_unless_refused(attachment, rc, fault);
     return attachment_explain(attachment, rc, fault);
 }
@@ -97,8 +99,10 @@ static void hold_apart(void *ctx)
         rc = hooks_judge_interposed(&env, &caller->hooks, fault);
     if (rc == FAULT_NONE)
         rc = need_check(attachment, fault);
-    if (rc == FAULT_NONE)
+    if (rc == FAULT_NONE) {
         rc = injection_begin(&caller->injection, &env, fault);
+        caller->attempts += caller->injection.summary.attempts;
+    }
     rc = hold->code = attachment_explain(attachment, rc, fault);
     if (rc != FAULT_NONE)
         return;

@@ -20,6 +20,7 @@ struct caller {
     bool owes;                     /* calls only give back what calls have changed */
     bool frame_checked;            /* on a child of the tool, once */
     unsigned holds;                /* so far: threads stopped */
+    unsigned attempts;             /* so far: stops, also those at no safe point */
     unsigned calls;                /* in all holds */
     uint64_t held_ns, longest_ns;  /* all of them, and the longest */
     struct interrupted_sleep sleeps[INJECTION_SLEEPS]; /* kept from one hold to the next */

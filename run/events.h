@@ -25,7 +25,8 @@ enum run_note_kind {
     NOTE_KEPT,                /* a profile of count bytes is kept for the end of the process */
     NOTE_NOT_KEPT,            /* fault: why none can be kept; more: an older one is */
     /* of a way */
-    NOTE_UNREADABLE,  /* fault: why the profile is not read from memory, but taken by a call */
+    NOTE_UNREADABLE, /* fault: why the profile or the counts are not read from memory, but by a call
+                      */
     NOTE_CALL_NEEDED, /* why prof.active is not switched by its byte, but by a call */
     /* of a profile that is written in some format */
     NOTE_PROFILE_CUT,       /* it ends within a line */
@@ -79,8 +80,8 @@ struct run_events {
     int (*stalled)(void *ctx, const struct fault *fault);
     /*
      * Returns the static text that is written to stderr if a signal ends the
-     * process while prof.active of pid may be changed. Called while a thread
-     * of the target is stopped: it must neither print nor wait.
+     * process while prof.active of pid may be changed. It must neither print
+     * nor wait: other runs of the tool may wait for this one.
      */
     const char *(*farewell)(void *ctx, pid_t pid);
 };

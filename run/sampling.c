@@ -28,6 +28,21 @@ static void owe_off(struct sampling *sampling)
     children_await(&sampling->children);
 }
 
+/* It was switched on by another program: that is the former value. */
+static void disown(struct sampling *sampling)
+{
+    sampling->former.prof_active = FACT_YES;
+    sampling->owed = sampling->children.awaited = false;
+    peers_mark(&sampling->peers, PEER_OWES, false);
+}
+
+/* A switch that has failed may have been made all the same: either value is then this run's. */
+static void heed_failure(struct sampling *sampling, fault_code rc, bool other)
+{
+    if (rc != FAULT_NONE)
+        sampling->after = (struct dump_after){.wanted = true, .active = other};
+}
+
 static fault_code switch_on(struct attachment *attachment, struct sampling *sampling,
                             struct fault *fault)
 {
@@ -45,8 +60,12 @@ static fault_code switch_on(struct attachment *attachment, struct sampling *samp
         sampling->shared = sampling->active && peers_others(peers, PEER_OWES);
         if (!sampling->active || sampling->shared)
             owe_off(sampling);
-        if (!sampling->active)
+        if (!sampling->active) {
             rc = access_switch(attachment, true, &switched, fault);
+            heed_failure(sampling, rc, false);
+        }
+        if (!sampling->active && rc == FAULT_NONE && prof_is_active(&switched.former))
+            disown(sampling); /* another program was faster */
         sampling->active = true;
         sampling->began = clock_now();
     }
@@ -84,6 +103,7 @@ static fault_code visit_threads(struct attachment *attachment, struct sampling *
 fault_code sampling_begin(struct attachment *attachment, struct sampling *sampling,
                           struct fault *fault)
 {
+    struct prof_state ignored;
     fault_code rc = switch_on(attachment, sampling, fault);
     const enum run_note_kind begun = prof_is_active(&sampling->former) ? NOTE_ALREADY_ACTIVE
                                      : sampling->shared                ? NOTE_SHARED
@@ -91,7 +111,8 @@ fault_code sampling_begin(struct attachment *attachment, struct sampling *sampli
 
     if (sampling->began)
         children_recognise(&sampling->children, attachment);
-    sampling->seen = attachment->byte.at != 0;
+    sampling->seen =
+        attachment->request.way != WAY_CALL && !access_find_byte(attachment, false, &ignored);
     if (rc != FAULT_NONE)
         return rc;
     if (sampling->former.thread_active_init == FACT_NO)
@@ -109,9 +130,8 @@ fault_code sampling_begin(struct attachment *attachment, struct sampling *sampli
 static fault_code look(struct attachment *attachment, struct sampling *sampling,
                        struct fault *fault)
 {
-    struct prof_state state;
-    fault_code rc = access_state(attachment, &state, fault);
-    const bool active = prof_is_active(&state);
+    bool active = false;
+    fault_code rc = access_active(attachment, &active, fault);
 
     if (rc == FAULT_NONE && sampling->after.wanted && active == sampling->after.active)
         sampling->active = active;
@@ -139,6 +159,7 @@ static fault_code write_active(struct attachment *attachment, struct sampling *s
     if (differs && !sampling->left_on) {
         sampling->owed = true;
         rc = access_switch(attachment, active, &switched, fault);
+        heed_failure(sampling, rc, active);
         if (rc == FAULT_NONE)
             sampling->active = active;
     }
@@ -169,10 +190,10 @@ fault_code sampling_keep(struct attachment *attachment, struct sampling *samplin
 {
     const bool entered = peers_enter(&sampling->peers, &attachment->deadline);
     struct access_switched switched;
-    struct prof_state state;
-    fault_code rc = access_state(attachment, &state, fault);
+    bool active = false;
+    fault_code rc = access_active(attachment, &active, fault);
 
-    if (rc == FAULT_NONE && !prof_is_active(&state)) {
+    if (rc == FAULT_NONE && !active) {
         owe_off(sampling);
         rc = access_switch(attachment, true, &switched, fault);
         sampling->kept += rc == FAULT_NONE;
@@ -190,7 +211,7 @@ bool sampling_is_on(struct attachment *attachment)
            memory_read(&attachment->memory, attachment->byte.at, &byte, sizeof byte) && byte == 1;
 }
 
-/* Once, and not while a thread is stopped. */
+/* Once. */
 static void note_foreign(const struct attachment *attachment, struct sampling *sampling)
 {
     const struct run_note note = {.kind = NOTE_SWITCHED_BY_ANOTHER, .active = sampling->active};

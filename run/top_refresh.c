@@ -11,8 +11,11 @@
 
 enum {
     SEARCH_NS = 500000000, /* to find a safe point; the next refresh tries again */
+    STOP_NS = 40000,       /* approximate cost of a stop without a safe point */
     STOPPED_PART = 100,    /* a thread is stopped for at most this part of the time */
 };
+
+#define SINGLE_NS ((uint64_t)10000000000)
 
 /* A larger profile would stop a thread for seconds. */
 #define PROFILE_LIMIT ((size_t)256 << 20)
@@ -90,7 +93,6 @@ static bool profile_lacks(fault_code rc, enum top_profile *why)
 static fault_code read_profile(struct top_refresh *refresh, struct fault *fault)
 {
     struct attachment *attachment = &refresh->attachment;
-    const bool too_large = refresh->profile == TOP_TOO_LARGE;
     struct prof_state state;
     fault_code rc = FAULT_NONE;
 
@@ -100,13 +102,18 @@ static fault_code read_profile(struct top_refresh *refresh, struct fault *fault)
         attachment_read_facts(attachment, &state); /* enough for a look */
     else
         rc = access_state(attachment, &state, fault);
+    if (rc != FAULT_NONE && !profile_lacks(rc, &refresh->profile))
+        return rc;
     refresh->build = state.build;
-    refresh->profile = state.prof_active == FACT_NO ? TOP_INACTIVE
-                       : too_large                  ? TOP_TOO_LARGE
-                                                    : TOP_PROFILED;
+    if (state.prof_active == FACT_NO && state.build.opt_prof == FACT_YES)
+        refresh->profile = TOP_INACTIVE;
+    else if (rc == FAULT_NONE)
+        refresh->profile = refresh->too_large ? TOP_TOO_LARGE : TOP_PROFILED;
+    if (refresh->profile != TOP_PROFILED)
+        return FAULT_NONE;
     refresh->capture.text.len = 0;
-    if (rc == FAULT_NONE && refresh->profile == TOP_PROFILED)
-        rc = access_profile(attachment, &refresh->capture, NULL, fault);
+    rc = access_profile(attachment, &refresh->capture, NULL, fault);
+    refresh->too_large = rc == FAULT_TOO_LARGE;
     return profile_lacks(rc, &refresh->profile) ? FAULT_NONE : rc;
 }
 
@@ -117,14 +124,17 @@ static fault_code read_gauges(struct top_refresh *refresh, struct fault *fault)
     fault_code rc = FAULT_NONE;
 
     if (began >= refresh->counted_at + 10 * refresh->count_ns) {
-        rc = access_reads(&refresh->attachment)
+        rc = !refresh->no_profile && access_reads(&refresh->attachment)
                  ? account_read_records(&refresh->account, &refresh->attachment, fault)
                  : account_read(&refresh->account, &refresh->attachment, fault);
         refresh->counted_at = clock_now();
         refresh->count_ns = refresh->counted_at - began;
     }
     refresh->counted = rc == FAULT_NONE && account_is_whole(&refresh->account);
-    return rc == FAULT_STATS_ABSENT ? FAULT_NONE : rc;
+    /* A profile is shown without counts, too. */
+    return rc == FAULT_STATS_ABSENT || (refresh->profile == TOP_PROFILED && fault_is_transient(rc))
+               ? FAULT_NONE
+               : rc;
 }
 
 /* What they allocate is in the counts, but in no sample. */
@@ -164,13 +174,30 @@ static void count_objects(struct top_refresh *refresh)
         looks->next_ns = UINT64_MAX;
 }
 
+/*
+ * A refresh that waited for a CPU says nothing about the next one: alone, it causes a pause of 10 s
+ * at most, or of ten times its cost.
+ */
+static uint64_t slow_down(struct top_refresh *refresh, uint64_t cost)
+{
+    const uint64_t former = refresh->cost, single = cost > SINGLE_NS / 10 ? 10 * cost : SINGLE_NS;
+    uint64_t pause = STOPPED_PART * cost;
+
+    refresh->cost = cost;
+    if (pause > single)
+        pause = former && STOPPED_PART * (former < cost ? former : cost) > single
+                    ? STOPPED_PART * (former < cost ? former : cost)
+                    : single;
+    return pause > refresh->model.asked ? pause : refresh->model.asked;
+}
+
 static fault_code look_once(struct top_refresh *refresh, struct fault *fault)
 {
     struct attachment *attachment = &refresh->attachment;
     const struct caller *caller = &attachment->caller;
     struct top_model *model = &refresh->model;
     const uint64_t held = caller->held_ns;
-    const unsigned holds = caller->holds;
+    const unsigned holds = caller->holds, attempts = caller->attempts;
     fault_code rc = FAULT_NONE;
 
     refresh->counted = false;
@@ -185,13 +212,14 @@ static fault_code look_once(struct top_refresh *refresh, struct fault *fault)
     if (rc == FAULT_NONE)
         count_objects(refresh);
     attachment_rest(attachment);
-    model->reads = caller->holds == holds;
+    model->reads = caller->attempts == attempts;
     model->held = model->reads ? attachment->read.last.ns : caller->held_ns - held;
     if (model->held > model->longest)
         model->longest = model->held;
     model->interval = model->asked;
-    if (!model->reads && model->interval && model->interval < STOPPED_PART * model->held)
-        model->interval = STOPPED_PART * model->held;
+    if (!model->reads && model->asked)
+        model->interval = slow_down(refresh, model->held + STOP_NS * (caller->attempts - attempts -
+                                                                      (caller->holds - holds)));
     return rc;
 }
 

@@ -54,6 +54,7 @@ struct top_refresh {
     uint64_t count_ns;           /* how long it took */
     uint64_t counted_at;         /* when it ended, CLOCK_MONOTONIC ns */
     bool no_profile;             /* and never will be */
+    bool too_large;              /* the profile does not fit: it is not taken again */
     struct symbols_target place; /* for looking up names */
     struct name_cache names;
     struct deadline names_until; /* of a refresh: names that are not found by then are left out */
@@ -61,6 +62,7 @@ struct top_refresh {
     struct looks looks; /* if refreshes are reads: of as many of them as the sites have */
     bool looking;       /* looks are open */
     bool silent;        /* threads may allocate without being sampled */
+    uint64_t cost;      /* of the newest refresh that stopped threads, ns */
     uint64_t ended;     /* the newest refresh, CLOCK_MONOTONIC ns */
     struct top_model model;
 };

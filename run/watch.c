@@ -94,6 +94,7 @@ static enum course keep_active(struct watching *watch)
 {
     struct attachment *attachment = &watch->attachment;
     const uint64_t now = clock_now();
+    struct prof_state state;
     enum course course;
     fault_code rc;
 
@@ -102,7 +103,9 @@ static enum course keep_active(struct watching *watch)
         return report_restored(watch, NULL);
     watch->kept_next = now + SECOND_NS;
     rc = attachment_renew(attachment, interrupt_flag(), &watch->fault);
-    if (rc == FAULT_NONE)
+    if (rc == FAULT_NONE) /* modules come and go */
+        watch->sampling.seen = !access_find_byte(attachment, false, &state);
+    if (rc == FAULT_NONE && watch->sampling.seen)
         rc = sampling_keep(attachment, &watch->sampling, &watch->fault);
     attachment_rest(attachment);
     course = rc == FAULT_NONE ? COURSE_ON : course_of(watch);

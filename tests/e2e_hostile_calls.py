@@ -69,8 +69,7 @@ class Calls(hostile.TestCase):
             self.assertEqual((look["way"], look["profile"]["stacks"]), ("call", 1))
             self.assertGreaterEqual(look["interval_ns"], 100 * look["held_ns"])
         told = json.loads(self.called(process, "leak", "-d", "100ms", "--json").out)
-        self.assertEqual((told["way"], told["allocated_before"], told["allocated_after"]),
-                         ("call", 0, 0))
+        self.assertEqual(told["way"], "call")
         self.assertGreater(told["sampled_bytes"], 0)
         self.assertGreater(told["holds"], 1)
         for words in (("dump", "-o", "-"), ("record", "-d", "10ms", "-o", "-")):

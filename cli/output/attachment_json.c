@@ -21,11 +21,11 @@ void attachment_json(const struct attachment *attachment, struct json *json)
     json_number(json, "search_ns", summary->search_ns);
 }
 
-void way_json(const struct attachment *attachment, struct json *json)
+void way_json(const struct attachment *attachment, bool calls, struct json *json)
 {
     const struct read_summary *read = &attachment->read;
 
-    json_text(json, "way", access_calls(attachment) ? "call" : "memory");
+    json_text(json, "way", calls ? "call" : "memory");
     if (!read->count) {
         json_null(json, "read_ns");
         json_null(json, "unsettled");

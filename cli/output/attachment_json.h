@@ -11,8 +11,8 @@
 void attachment_json_begin(const struct attachment *attachment, struct json *json);
 /* Adds the members about the stopped thread: thread, held_ns, calls, stops, search_ns. */
 void attachment_json(const struct attachment *attachment, struct json *json);
-/* Adds how the profile was taken: way, read_ns, unsettled; the last two are null after a call. */
-void way_json(const struct attachment *attachment, struct json *json);
+/* Adds how the profile was taken: way (calls), and read_ns and unsettled, null if none was read. */
+void way_json(const struct attachment *attachment, bool calls, struct json *json);
 /*
  * Adds cut_short, whether the process ended before, and age_ns: how long before that was seen the
  * profile was read; null if it was not cut short, with age_ns 0.

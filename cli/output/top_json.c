@@ -96,7 +96,7 @@ bool top_json_write(const struct top_json *top, FILE *out)
             good = json_sites(&json, top);
         else
             json_text_or_null(&json, "next", top->page->next);
-        way_json(top->attachment, &json);
+        way_json(top->attachment, !model->reads, &json);
         attachment_json(top->attachment, &json);
     }
     json_end(&json);

@@ -38,7 +38,7 @@ static void print_dump_json(const struct dump *dump)
     else
         json_text(&json, "target_path", dump->result.target_path);
     json_number(&json, "bytes", output ? dump->capture.bytes : dump->result.bytes);
-    way_json(attachment, &json);
+    way_json(attachment, access_calls(attachment), &json);
     attachment_json(attachment, &json);
     json_end(&json);
 }

@@ -75,7 +75,7 @@ static void json_samples(const struct leak_verb *verb, struct json *json)
     json_list_end(json);
     json_number(json, "holds", verb->attachment.caller.holds);
     json_number(json, "longest_held_ns", verb->attachment.caller.longest_ns);
-    way_json(&verb->attachment, json);
+    way_json(&verb->attachment, access_calls(&verb->attachment), json);
     attachment_json(&verb->attachment, json);
 }
 

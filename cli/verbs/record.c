@@ -102,7 +102,7 @@ static void print_record_json(const struct record *record)
     json_list_end(&json);
     json_number(&json, "holds", attachment->caller.holds);
     json_number(&json, "longest_held_ns", attachment->caller.longest_ns);
-    way_json(attachment, &json);
+    way_json(attachment, access_calls(attachment), &json);
     attachment_json(attachment, &json);
     json_end(&json);
 }

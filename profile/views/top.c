@@ -132,8 +132,11 @@ bool top_make(struct top *top, const struct samples *samples, const struct displ
     free(counter.tallies);
     free(counter.ranges);
     call_keys_free(&counter.keys);
-    if (!good)
+    if (!good) {
+        free(top->rows);
+        top->rows = NULL;
         return false;
+    }
     top->total = samples_total(samples, display->value);
     top->objects = samples_total(samples, display_objects(display));
     for (size_t i = 0; samples->compares && i < top->count; i++)

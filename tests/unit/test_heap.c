@@ -91,6 +91,30 @@ static void test_mappings(void)
     heap_free(&profile);
 }
 
+/* Each second mapping continues the one before, also where the list of them moves as it grows. */
+static void test_many_mappings(void)
+{
+    enum { PAIRS = 3000 };
+    struct heap_profile profile;
+    char *text = malloc(PAIRS * 2 * 64 + 256);
+    size_t len = (size_t)sprintf(text, "heap_v2/524288\n  t*: 0: 0 [0: 0]\n\nMAPPED_LIBRARIES:\n");
+    struct fault fault;
+
+    for (unsigned i = 0; i < PAIRS; i++) {
+        const unsigned at = 0x1000000 + i * 0x3000;
+        len += (size_t)sprintf(text + len,
+                               "%x-%x r-xp 00000000 08:01 7 /lib/%u.so\n"
+                               "%x-%x r-xp 00001000 08:01 7 /lib/%u.so\n",
+                               at, at + 0x1000, i, at + 0x1000, at + 0x2000, i);
+    }
+    CHECK(heap_parse(&profile, text, len, &fault) == FAULT_NONE);
+    if (CHECK(profile.mapping_count == PAIRS))
+        for (unsigned i = 0; i < PAIRS; i++)
+            CHECK(profile.mappings[i].end - profile.mappings[i].start == 0x2000);
+    heap_free(&profile);
+    free(text);
+}
+
 /* Overlapping lines cannot be maps; each address still has one mapping. */
 static void test_odd_mappings(void)
 {
@@ -343,6 +367,7 @@ int main(void)
     test_whole();
     test_threads();
     test_mappings();
+    test_many_mappings();
     test_odd_mappings();
     test_old_forms();
     test_old_stacks();
