@@ -81,7 +81,7 @@ class Engine(boxes.TestCase):
         self.assert_redis_profile(result.out)
         same_user = ("--cap-drop", "all", "--user", USER)
         result = self.assert_ran(self.beside(name, "stats", "--full", 1, options=same_user))
-        self.assertRegex(result.text, r"(?m)^ +in use +[\d.]+ MiB ")
+        self.assertRegex(result.text, r"(?m)^Allocated: \d{8}")
         self.assert_failed(self.beside(name, "on", 1), lib.NOT_PERMITTED, "cause:", "another user")
         self.assertEqual(self.answers(pid, "dbsize"), "100000")
         self.assert_listed(name, pid)
