@@ -3,8 +3,10 @@
 import json
 import os
 import select
+import signal
 import subprocess
 import sys
+import time
 
 import lib
 
@@ -121,6 +123,29 @@ class Hooks(lib.TestCase):
             self.assert_refused(pid, words, 0)
             line = self.assert_ran(lib.run_tool("mallctl", pid, "prof.active")).text
             self.assertEqual(line, "prof.active = false\n")
+
+    def test_hooks_that_come_meanwhile(self):
+        """A profile by a call would run them, so there is none; profiling is off all the same."""
+        pid = self.start("later", "held")
+        tool = subprocess.Popen(
+            [lib.TOOL, "record", "--call", "-v", "-d", "1h", "-o", os.path.join(self.directory(), "a"),
+             str(pid)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        self.addCleanup(lib.end_process, tool)
+        said = ""
+        while "false -> true" not in said:
+            line = tool.stderr.readline()
+            self.assertTrue(line, said)
+            said += line
+        os.kill(pid, signal.SIGUSR1)
+        time.sleep(0.2)
+        tool.send_signal(signal.SIGINT)
+        _, rest = tool.communicate(timeout=60)
+        self.assertEqual(tool.returncode, lib.REFUSED, said + rest)
+        self.assertIn("arena 0 has extent hooks", rest)
+        line = self.assert_ran(lib.run_tool("mallctl", pid, "prof.active")).text
+        self.assertEqual(line, "prof.active = false\n")
+        self.assertEqual(self.ran(), 0)
+        self.assert_goes_on(pid)
 
     def test_hooks_that_are_all_of_jemalloc(self):
         for arena in ("none", "copy"):

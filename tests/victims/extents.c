@@ -6,7 +6,7 @@
  * ARENA: "own", an arena that it has created; "zero", arena 0; "second", arena
  * 1, which is automatic if opt.narenas is 2 or more; "one", as "own" with only
  * one own function; "copy", jemalloc's functions in a set in its own memory;
- * "none", jemalloc's set.
+ * "none", jemalloc's set; "later", the same, until SIGUSR1 gives arena 0 the hooks.
  * LOCK: "held", the only thread sleeps with that lock; "free", without it.
  *
  * The arena has unused dirty pages. The program writes two numbers to LOG again
@@ -29,6 +29,13 @@ enum { BLOCKS = 16, BLOCK = 1 << 18 };
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static extent_hooks_t *theirs; /* jemalloc's */
 static unsigned long ran;
+static volatile sig_atomic_t later;
+
+static void be_later(int signal)
+{
+    (void)signal;
+    later = 1;
+}
 
 static void enter(void)
 {
@@ -98,7 +105,7 @@ static void install(unsigned arena, const char *which)
     if (mallctl(name, &theirs, &len, NULL, 0) != 0)
         exit(2);
     hooks = *theirs;
-    if (strcmp(which, "none") == 0)
+    if (strcmp(which, "none") == 0 || strcmp(which, "later") == 0)
         return;
     if (strcmp(which, "one") == 0) {
         hooks.purge_forced = purge_forced;
@@ -146,9 +153,13 @@ int main(int argc, char **argv)
     if (log < 0)
         return 2;
     ran = 0;
+    signal(SIGUSR1, be_later);
     if (held)
         pthread_mutex_lock(&lock);
     for (unsigned long i = 0;; i++) { /* nothing after this allocates */
+        if (later)
+            install(0, "zero");
+        later = 0;
         int n = snprintf(line, sizeof line, "%20lu %20lu\n", i, ran);
         if (pwrite(log, line, (size_t)n, 0) != n)
             return 1;
