@@ -62,13 +62,21 @@ class Forked(lib.TestCase):
         lines = lib.read_text("/proc/%d/smaps_rollup" % pid).splitlines()
         return sum(int(line.split()[1]) << 10 for line in lines if line.startswith("Private_"))
 
-    def test_growth(self):
+    def growth(self):
+        """Returns the verb after which a new process has grown by GROWTH or more; None."""
         pid = self.start()
         path = os.path.join(self.directory(), "heap")
         before = self.private(pid)
         for verb in READS + (("dump", "-o", path),):
             self.assert_ran(lib.run_tool(verb[0], pid, *verb[1:]))
-            self.assertLess(self.private(pid) - before, GROWTH, verb)
+            if self.private(pid) - before >= GROWTH:
+                return verb
+        return None
+
+    def test_growth(self):
+        """Three processes: the kernel itself moves pages of one at times (DAMON, compaction), by up
+        to 250 KiB with no tool at all, and what a verb copies it copies each time."""
+        self.assertIn(None, [self.growth() for _ in range(3)])
 
     def test_limit(self):
         """With eight pages left the kernel kills it for the ninth."""
