@@ -305,6 +305,7 @@ fault_code recording_run(struct recording *recording, struct fault *fault)
         rc = sampling_begin(attachment, sampling, fault);
     if (rc != FAULT_NONE)
         return rc;
+    sampling_tell(attachment, sampling);
     recording->until = duration == UINT64_MAX ? UINT64_MAX : sampling->began + duration;
     sampling->reported_until = recording->until;
     last_profile_plan(&recording->last, &keep, 0);

@@ -105,9 +105,6 @@ fault_code sampling_begin(struct attachment *attachment, struct sampling *sampli
 {
     struct prof_state ignored;
     fault_code rc = switch_on(attachment, sampling, fault);
-    const enum run_note_kind begun = prof_is_active(&sampling->former) ? NOTE_ALREADY_ACTIVE
-                                     : sampling->shared                ? NOTE_SHARED
-                                                                       : NOTE_SWITCHED_ON;
 
     if (sampling->began)
         children_recognise(&sampling->children, attachment);
@@ -119,9 +116,16 @@ fault_code sampling_begin(struct attachment *attachment, struct sampling *sampli
         attachment_note(attachment, &(struct run_note){.kind = NOTE_NEW_THREADS_SILENT});
     if (activation_possible(sampling->former.build.text))
         rc = visit_threads(attachment, sampling, fault);
-    if (rc == FAULT_NONE)
-        attachment_note(attachment, &(struct run_note){.kind = begun});
     return rc;
+}
+
+void sampling_tell(const struct attachment *attachment, const struct sampling *sampling)
+{
+    const enum run_note_kind begun = prof_is_active(&sampling->former) ? NOTE_ALREADY_ACTIVE
+                                     : sampling->shared                ? NOTE_SHARED
+                                                                       : NOTE_SWITCHED_ON;
+
+    attachment_note(attachment, &(struct run_note){.kind = begun});
 }
 
 /* ---- prof.active meanwhile ---- */

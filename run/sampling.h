@@ -38,6 +38,8 @@ struct sampling {
  */
 fault_code sampling_begin(struct attachment *attachment, struct sampling *sampling,
                           struct fault *fault);
+/* Notes that it samples, once nothing is lost that is allocated after the note. */
+void sampling_tell(const struct attachment *attachment, const struct sampling *sampling);
 /*
  * Switches it on again if another program has switched it off. Then that is the former value.
  * Counts in `kept`.

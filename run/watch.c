@@ -341,6 +341,8 @@ static fault_code check_first(struct watching *watch)
 
     if (watch->request.on) {
         rc = sampling_begin(attachment, &watch->sampling, &watch->fault);
+        if (rc == FAULT_NONE)
+            sampling_tell(attachment, &watch->sampling);
     } else {
         attachment_read_facts(attachment, state);
         if (!reads || (state->prof_active == FACT_UNKNOWN && attachment->request.way != WAY_MEMORY))

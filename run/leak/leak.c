@@ -153,6 +153,8 @@ static fault_code take_first(struct leak *leak, struct attachment *attachment, s
         rc = access_profile(attachment, &before->capture, NULL, fault);
     before->at_ns = before->capture.at_ns;
     leak->profiled = rc == FAULT_NONE;
+    if (leak->profiled)
+        sampling_tell(attachment, &leak->sampling);
     leak->began = leak->sampling.began;
     return rc;
 }

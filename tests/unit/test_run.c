@@ -115,6 +115,7 @@ static fault_code sample(struct recording *recording)
 
     if (rc != FAULT_NONE)
         return rc;
+    sampling_tell(attachment, sampling);
     CHECK(sampling->owed && grower_order(recording->grower, "grow 1048576\n"));
     CHECK(sampling_wait(attachment, sampling, RUN_RECORDING, clock_now() + SECOND / 10, NULL) ==
           PAUSE_OVER);
