@@ -63,9 +63,9 @@ static fault_code switch_on(struct attachment *attachment, struct sampling *samp
         if (!sampling->active) {
             rc = access_switch(attachment, true, &switched, fault);
             heed_failure(sampling, rc, false);
+            if (rc == FAULT_NONE && prof_is_active(&switched.former))
+                disown(sampling); /* another program was faster */
         }
-        if (!sampling->active && rc == FAULT_NONE && prof_is_active(&switched.former))
-            disown(sampling); /* another program was faster */
         sampling->active = true;
         sampling->began = clock_now();
     }
@@ -103,13 +103,10 @@ static fault_code visit_threads(struct attachment *attachment, struct sampling *
 fault_code sampling_begin(struct attachment *attachment, struct sampling *sampling,
                           struct fault *fault)
 {
-    struct prof_state ignored;
     fault_code rc = switch_on(attachment, sampling, fault);
 
     if (sampling->began)
         children_recognise(&sampling->children, attachment);
-    sampling->seen =
-        attachment->request.way != WAY_CALL && !access_find_byte(attachment, false, &ignored);
     if (rc != FAULT_NONE)
         return rc;
     if (sampling->former.thread_active_init == FACT_NO)

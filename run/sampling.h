@@ -19,7 +19,6 @@ struct sampling {
     bool left_on;             /* it stays true, because other runs need it; the last one restores */
     bool foreign;             /* another program has changed it */
     bool foreign_noted;
-    bool seen;     /* prof.active is a byte that can be read at any time */
     unsigned kept; /* how often sampling_keep has switched it on again */
     struct peers peers;
     struct children children;     /* processes that the target forks meanwhile */

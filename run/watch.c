@@ -98,14 +98,13 @@ static enum course keep_active(struct watching *watch)
     enum course course;
     fault_code rc;
 
-    if (!watch->request.on || !watch->sampling.seen || now < watch->kept_next ||
-        sampling_is_on(attachment))
+    if (!watch->request.on || !watch->seen || now < watch->kept_next || sampling_is_on(attachment))
         return report_restored(watch, NULL);
     watch->kept_next = now + SECOND_NS;
     rc = attachment_renew(attachment, interrupt_flag(), &watch->fault);
     if (rc == FAULT_NONE) /* modules come and go */
-        watch->sampling.seen = !access_find_byte(attachment, false, &state);
-    if (rc == FAULT_NONE && watch->sampling.seen)
+        watch->seen = !access_find_byte(attachment, false, &state);
+    if (rc == FAULT_NONE && watch->seen)
         rc = sampling_keep(attachment, &watch->sampling, &watch->fault);
     attachment_rest(attachment);
     course = rc == FAULT_NONE ? COURSE_ON : course_of(watch);
@@ -337,12 +336,15 @@ static fault_code check_first(struct watching *watch)
     struct attachment *attachment = &watch->attachment;
     struct prof_state *state = &watch->sampling.former;
     const bool reads = access_reads(attachment);
+    struct prof_state ignored;
     fault_code rc = FAULT_NONE;
 
     if (watch->request.on) {
         rc = sampling_begin(attachment, &watch->sampling, &watch->fault);
         if (rc == FAULT_NONE)
             sampling_tell(attachment, &watch->sampling);
+        watch->seen =
+            attachment->request.way != WAY_CALL && !access_find_byte(attachment, false, &ignored);
     } else {
         attachment_read_facts(attachment, state);
         if (!reads || (state->prof_active == FACT_UNKNOWN && attachment->request.way != WAY_MEMORY))

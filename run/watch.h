@@ -87,7 +87,8 @@ struct watching {
     struct meter meter;
     struct measures measures; /* the last measures */
     struct sampling sampling;
-    unsigned kept_reported;             /* of sampling.kept */
+    unsigned kept_reported; /* of sampling.kept */
+    bool seen; /* with request.on: prof.active is a byte that can be read at any time */
     uint64_t kept_next, kept_tell_next; /* CLOCK_MONOTONIC ns: of the next attempt, and report */
     struct capture capture;             /* its memory is kept from one profile to the next */
     struct last_profile last;
