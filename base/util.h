@@ -42,10 +42,15 @@ static inline void *steal_ptr_impl(void *where)
 }
 #define steal_ptr(p) ((__typeof__(*(p)))steal_ptr_impl(p))
 
-/* CLOCK_MONOTONIC in nanoseconds. */
-static inline uint64_t clock_now(void)
+/* Returns the time of a clock in nanoseconds. */
+static inline uint64_t clock_ns(clockid_t clock)
 {
     struct timespec ts;
-    clock_gettime(CLOCK_MONOTONIC, &ts);
+    clock_gettime(clock, &ts);
     return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
+}
+
+static inline uint64_t clock_now(void)
+{
+    return clock_ns(CLOCK_MONOTONIC);
 }

@@ -129,6 +129,15 @@ struct attach_request job_request(const struct job *job, pid_t pid)
                                    .events = &job->events};
 }
 
+struct attach_request job_look_request(const struct job *job, pid_t pid)
+{
+    struct attach_request request = job_request(job, pid);
+
+    if (request.way == WAY_CALL)
+        request.way = WAY_DEFAULT;
+    return request;
+}
+
 fault_code job_open_profile(struct job *job, struct attachment *attachment,
                             const struct options *options, pid_t pid, const char *verb,
                             struct fault *fault)

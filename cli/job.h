@@ -20,6 +20,11 @@ void job_init(struct job *job, struct attachment *attachment, const struct optio
               const char *verb);
 /* Returns the request to attach to pid that the options describe. */
 struct attach_request job_request(const struct job *job, pid_t pid);
+/*
+ * The same for a verb that looks: a call only stands in for memory, also with --thread, which names
+ * the thread that it may stop.
+ */
+struct attach_request job_look_request(const struct job *job, pid_t pid);
 /* Returns the subject of messages about the job. */
 struct subject job_subject(const struct job *job);
 

@@ -267,7 +267,7 @@ static void append_any_allocator(char *line, const struct subject *subject, faul
                                   "in it: jeattach leak %P"
                                 : "; to see where their memory is: jeattach explain --all %P; what "
                                   "grows in them: jeattach leak --all %P";
-    else if ((code != FAULT_PROF_DISABLED && code != FAULT_PROF_ABSENT) || !subject->pid)
+    else if (!fault_lacks_profiling(code) || !subject->pid)
         return;
     if (subject->core)
         return;

@@ -26,6 +26,11 @@ struct module {
     uint64_t inode; /* 0: [vdso] */
 };
 
+static inline bool module_has_code(const struct module *module, remote_addr address)
+{
+    return address >= module->exec_start && address < module->exec_end;
+}
+
 struct modules {
     struct vma *vmas;
     size_t vma_count, vma_capacity;

@@ -59,8 +59,7 @@ const struct module *scope_find(const struct modules *modules, struct memory *me
             return NULL;
         module = modules_at(modules, (remote_addr)(uintptr_t)object.l_ld);
         if (module && module->inode && image_open(&image, memory, module->start) &&
-            image_symbol(&image, function, &symbol) && symbol.address >= module->exec_start &&
-            symbol.address < module->exec_end)
+            image_symbol(&image, function, &symbol) && module_has_code(module, symbol.address))
             return module;
         at = (remote_addr)(uintptr_t)object.l_next;
     }

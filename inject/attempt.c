@@ -219,15 +219,6 @@ fault_code attempt_none(const struct injection *injection, struct fault *fault)
                      report->rejected.what ? report->rejected.what : "", withheld);
 }
 
-/* CPU time of the tool's thread, ns. */
-static uint64_t own_cpu_ns(void)
-{
-    struct timespec ts;
-
-    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &ts);
-    return (uint64_t)ts.tv_sec * 1000000000 + (uint64_t)ts.tv_nsec;
-}
-
 /* Does not stop a thread, for that reason. */
 static enum attempt leave_unstopped(struct injection *injection, pid_t tid,
                                     struct evidence evidence)
@@ -281,7 +272,7 @@ static enum attempt try_thread(struct injection *injection, const struct thread 
     if (!candidates_bear_stop(thread, env->target, &now, &asleep.what))
         return leave_unstopped(injection, thread->tid, asleep);
     injection->summary.attempts++;
-    cpu_ns = own_cpu_ns();
+    cpu_ns = clock_ns(CLOCK_THREAD_CPUTIME_ID);
     rc = stop_in_time(injection, thread->tid, fault);
     env->memory->stopped_tid = thread->tid;
     result = rc == FAULT_NONE ? judge_thread(injection, fault)
@@ -295,7 +286,7 @@ static enum attempt try_thread(struct injection *injection, const struct thread 
         if (waited > INTERRUPT_NS)
             ns = waited < ns ? ns - waited + INTERRUPT_NS : 0;
         stops_charge(injection->stops, stops_of(injection->stops, injection->session.tid), ns,
-                     own_cpu_ns() - cpu_ns + INTERRUPT_NS);
+                     clock_ns(CLOCK_THREAD_CPUTIME_ID) - cpu_ns + INTERRUPT_NS);
         env->memory->stopped_tid = 0;
         return result;
     }

@@ -49,11 +49,6 @@ static remote_addr search_around(struct memory *memory, const struct module *mod
     return search_code(memory, low, high, find);
 }
 
-static bool in_module_code(const struct module *module, const struct symbol *symbol)
-{
-    return symbol->address >= module->exec_start && symbol->address < module->exec_end;
-}
-
 /* Searches first near a symbol that is known to be close, then in all of the module's code. */
 static remote_addr search_near(struct memory *memory, const struct module *module,
                                const struct image *image, const char *symbol_name, finder find)
@@ -61,7 +56,7 @@ static remote_addr search_near(struct memory *memory, const struct module *modul
     struct symbol symbol;
     remote_addr found = 0;
 
-    if (image_symbol(image, symbol_name, &symbol) && in_module_code(module, &symbol))
+    if (image_symbol(image, symbol_name, &symbol) && module_has_code(module, symbol.address))
         found = search_around(memory, module, symbol.address, find);
     return found ? found : search_code(memory, module->exec_start, module->exec_end, find);
 }
@@ -139,7 +134,7 @@ static bool visit_definition(void *ctx, const char *name, const struct symbol *s
     struct definitions *definitions = ctx;
 
     (void)name;
-    if (in_module_code(definitions->module, symbol))
+    if (module_has_code(definitions->module, symbol->address))
         definitions->rc =
             forbid_function(definitions->plan, symbol, definitions->what, definitions->fault);
     return definitions->rc == FAULT_NONE && ++definitions->count < VERSIONS_MAX;
@@ -193,7 +188,7 @@ static fault_code forbid_names(struct plan *plan, const struct module *module,
 static bool defines_function(const struct image *image, const struct module *module,
                              const char *name, struct symbol *function)
 {
-    return image_symbol(image, name, function) && in_module_code(module, function);
+    return image_symbol(image, name, function) && module_has_code(module, function->address);
 }
 
 /* The end of the last function before malloc that a C library exports. */

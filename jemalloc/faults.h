@@ -41,3 +41,9 @@ enum unsupported_reason {
     UNSUPPORTED_FORESEEN,  /* nothing was called */
     UNSUPPORTED_BY_RESULT, /* a function was called that is not mallctl (ctl_confirm) */
 };
+
+/* True if rc says that a process cannot profile: its build, or how it was started. */
+static inline bool fault_lacks_profiling(fault_code rc)
+{
+    return rc == FAULT_PROF_ABSENT || rc == FAULT_PROF_DISABLED;
+}

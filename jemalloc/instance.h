@@ -50,11 +50,6 @@ struct globals {
     remote_addr prefix;      /* opt_prof_prefix */
 };
 
-static inline bool module_has_code(const struct module *module, remote_addr address)
-{
-    return address >= module->exec_start && address < module->exec_end;
-}
-
 enum found_by { FOUND_DYNSYM, FOUND_SYMTAB, FOUND_MINIDEBUG, FOUND_DEBUGFILE, FOUND_TABLES };
 
 struct instance {

@@ -133,11 +133,9 @@ static fault_code dump_held(struct attachment *attachment, void *ctx, struct fau
                                          .after =
                                              call->after ? *call->after : (struct dump_after){0}};
     struct dump_result result;
-    struct timespec now;
 
     call->capture->at_ns = clock_now();
-    clock_gettime(CLOCK_REALTIME, &now);
-    call->capture->time_ns = (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+    call->capture->time_ns = clock_ns(CLOCK_REALTIME);
     return dump_run(&attachment->caller.injection, &attachment->instance, &request, &result, fault);
 }
 

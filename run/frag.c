@@ -29,11 +29,6 @@ void frag_free(struct frag *frag)
     capture_free(&frag->capture);
 }
 
-static bool lacks_profiling(fault_code rc)
-{
-    return rc == FAULT_PROF_DISABLED || rc == FAULT_PROF_ABSENT;
-}
-
 /* ---- the counts ---- */
 
 /* The free space in the slabs of each arena, by class. */
@@ -176,7 +171,7 @@ static fault_code take_frag_text(struct frag *frag, struct attachment *attachmen
 {
     fault_code rc = access_profile(attachment, &frag->capture, NULL, fault);
 
-    if (rc != FAULT_UNREADABLE && !lacks_profiling(rc))
+    if (rc != FAULT_UNREADABLE && !fault_lacks_profiling(rc))
         return rc;
     frag->why = rc;
     return FAULT_NONE;

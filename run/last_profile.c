@@ -104,13 +104,11 @@ static fault_code take_complete(struct last_profile *last, struct attachment *at
 {
     const struct target *target = &attachment->target;
     struct capture *next = &last->next;
-    struct timespec now;
     fault_code rc = attachment_renew(attachment, interrupt_flag(), fault);
 
     if (until < attachment->deadline.at) /* what comes after it is not to wait */
         attachment->deadline.at = until;
-    clock_gettime(CLOCK_REALTIME, &now);
-    next->time_ns = (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+    next->time_ns = clock_ns(CLOCK_REALTIME);
     if (rc == FAULT_NONE) { /* the run's own reads stay what its messages are about */
         const struct read_summary former = attachment->read;
         next->text.len = 0;

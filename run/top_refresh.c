@@ -59,7 +59,7 @@ fault_code top_refresh_open(struct top_refresh *refresh, const struct attach_req
     fault_code rc = access_open(&refresh->attachment, request, fault);
     struct prof_state state;
 
-    if (rc != FAULT_PROF_ABSENT && rc != FAULT_PROF_DISABLED)
+    if (!fault_lacks_profiling(rc))
         return rc;
     attachment_read_facts(&refresh->attachment, &state);
     refresh->build = state.build;
@@ -180,14 +180,13 @@ static void count_objects(struct top_refresh *refresh)
  */
 static uint64_t slow_down(struct top_refresh *refresh, uint64_t cost)
 {
-    const uint64_t former = refresh->cost, single = cost > SINGLE_NS / 10 ? 10 * cost : SINGLE_NS;
+    const uint64_t lesser = refresh->cost < cost ? refresh->cost : cost;
+    const uint64_t single = cost > SINGLE_NS / 10 ? 10 * cost : SINGLE_NS;
     uint64_t pause = STOPPED_PART * cost;
 
     refresh->cost = cost;
     if (pause > single)
-        pause = former && STOPPED_PART * (former < cost ? former : cost) > single
-                    ? STOPPED_PART * (former < cost ? former : cost)
-                    : single;
+        pause = STOPPED_PART * lesser > single ? STOPPED_PART * lesser : single;
     return pause > refresh->model.asked ? pause : refresh->model.asked;
 }
 

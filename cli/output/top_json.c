@@ -76,7 +76,6 @@ static bool json_sites(struct json *json, const struct top_json *top)
 bool top_json_write(const struct top_json *top, FILE *out)
 {
     const struct top_model *model = top->page->model;
-    struct timespec now;
     struct json json;
     bool good = true;
 
@@ -84,8 +83,7 @@ bool top_json_write(const struct top_json *top, FILE *out)
     json_number(&json, "pid", (uint64_t)model->pid);
     json_text(&json, "name", model->name);
     json_text_or_null(&json, "version", model->version);
-    clock_gettime(CLOCK_REALTIME, &now);
-    json_number(&json, "time_ns", (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec);
+    json_number(&json, "time_ns", clock_ns(CLOCK_REALTIME));
     json_number(&json, "refresh", model->refreshes);
     json_number(&json, "interval_ns", model->interval);
     json_text_or_null(&json, "missed", top->page->missed);

@@ -220,11 +220,6 @@ static fault_code show_faults(struct leak_verb *verb, struct fault *fault)
 
 /* ---- the verb ---- */
 
-static bool cannot_profile(fault_code rc)
-{
-    return rc == FAULT_PROF_ABSENT || rc == FAULT_PROF_DISABLED;
-}
-
 /* Without profiling there is still an answer, unless samples are asked for. */
 static bool wants_samples(const struct options *options)
 {
@@ -244,7 +239,7 @@ static fault_code perform_leak(struct leak_verb *verb, struct fault *fault)
         return rc;
     if (verb->profiles) {
         rc = leak_run(leak, &verb->attachment, fault);
-        if (cannot_profile(rc) && !wants_samples(options)) {
+        if (fault_lacks_profiling(rc) && !wants_samples(options)) {
             verb->no_samples = *fault;
             sampling_settle(&verb->attachment, &leak->sampling, fault);
             verb->profiles = false;
@@ -275,13 +270,12 @@ static fault_code open_leak(struct leak_verb *verb, pid_t pid, struct fault *fau
 
     job_init(&verb->job, attachment, verb->options, "see what grows in process");
     verb->job.events.note = note_leak;
-    request = job_request(&verb->job, pid);
-    if (request.way == WAY_CALL)
-        request.way = WAY_DEFAULT; /* --thread: of those that a call may stop */
+    request = job_look_request(&verb->job, pid);
     if (!verb->options->by_faults) {
         rc = access_open(attachment, &request, fault);
         verb->profiles = rc == FAULT_NONE;
-        if (wants_samples(verb->options) || (!cannot_profile(rc) && rc != FAULT_NO_ALLOCATOR))
+        if (wants_samples(verb->options) ||
+            (!fault_lacks_profiling(rc) && rc != FAULT_NO_ALLOCATOR))
             return rc;
         verb->no_samples = *fault;
         attachment_close(attachment);
@@ -303,7 +297,7 @@ static int finish_leak(struct leak_verb *verb, fault_code rc, struct fault *faul
 
     /* A process without jemalloc has no samples, and needs no excuse. */
     if (rc == FAULT_NONE && !verb->profiles && !verb->options->quiet &&
-        cannot_profile(verb->no_samples.code)) {
+        fault_lacks_profiling(verb->no_samples.code)) {
         message_words(&subject, &verb->no_samples, &words);
         message("no samples: %s; stacks are those of page faults", words.cause);
     }

@@ -136,9 +136,7 @@ static int account_main(const struct options *options, pid_t pid)
 
     job_init(&job, &attachment, options, "read the statistics of process");
     job.instead = "use --no-call, which shows what is known without one";
-    request = job_request(&job, pid);
-    if (request.way == WAY_CALL)
-        request.way = WAY_DEFAULT; /* --thread: the one that a call may stop */
+    request = job_look_request(&job, pid);
     fault_code rc = attachment_find(&attachment, &request, &fault);
     if (rc == FAULT_NONE)
         rc = perform_account(&job, &fault);

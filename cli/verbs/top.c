@@ -487,9 +487,7 @@ static int top_main(const struct options *options, pid_t pid)
     }
     screen_init(&top.screen);
     job_init(&top.job, &top.refresh.attachment, options, "show the memory of process");
-    attach = job_request(&top.job, pid);
-    if (attach.way == WAY_CALL)
-        attach.way = WAY_DEFAULT; /* --thread: the one that a call may stop */
+    attach = job_look_request(&top.job, pid);
     rc = top_refresh_open(&top.refresh, &attach, &fault);
     request = request_of(&top);
     top_refresh_init(&top.refresh, &request);

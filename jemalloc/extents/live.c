@@ -62,14 +62,6 @@ static fault_code live_no_memory(struct fault *fault)
 
 /* ---- opening ---- */
 
-static uint64_t real_offset(void)
-{
-    struct timespec now;
-
-    clock_gettime(CLOCK_REALTIME, &now);
-    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec - clock_now();
-}
-
 /* Finds what can be found. */
 static void open_profile_objects(struct profile_objects *objects,
                                  const struct reader_source *source, struct batch *batch)
@@ -91,7 +83,7 @@ static bool open_samples(struct live *live)
     const struct fact_variables *variables = &live->own.reader.variables;
     struct prof_state state;
 
-    live->real_offset = real_offset();
+    live->real_offset = clock_ns(CLOCK_REALTIME) - clock_now();
     live->has_births = source->memory->source.read ||
                        namespaces_share_clock(source->target->proc, target_via(source->target));
     pages_open(&live->heap, source);

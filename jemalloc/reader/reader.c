@@ -214,14 +214,6 @@ static fault_code write_heap_text(const struct reader *reader, struct model *mod
     return FAULT_NONE;
 }
 
-static uint64_t clock_ns(clockid_t clock)
-{
-    struct timespec now;
-
-    clock_gettime(clock, &now);
-    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
-}
-
 struct attempt {
     struct model model;
     struct reading reading;

@@ -237,7 +237,8 @@ void debug_file_units(struct debug_info *info, struct debug_file *file)
     info->reads_left += 3 * unit.start;
 }
 
-struct debug_file *debug_unit_file(struct debug_info *info, const struct debug_unit *unit)
+/* Returns the file that contains a unit. */
+static struct debug_file *debug_unit_file(struct debug_info *info, const struct debug_unit *unit)
 {
     if (unit->split)
         return &unit->split->file;

@@ -70,7 +70,8 @@ const char *debug_string(struct debug_info *info, Dwarf_Die *die, unsigned name)
     return strnlen(text, SYMBOL_NAME_MAX) < SYMBOL_NAME_MAX ? text : NULL;
 }
 
-const char *debug_keep(struct debug_info *info, const char *text)
+/* The text for as long as the symbols live, NULL included. */
+static const char *debug_keep(struct debug_info *info, const char *text)
 {
     /* Nothing of a split file stays. */
     return text && (info->split_count || debug_unit_of(info, text))
@@ -89,7 +90,7 @@ unsigned debug_number(struct debug_info *info, Dwarf_Die *die, unsigned name)
     return (unsigned)value;
 }
 
-bool debug_reference(struct debug_info *info, Dwarf_Die *die, unsigned name, Dwarf_Die *out)
+static bool debug_reference(struct debug_info *info, Dwarf_Die *die, unsigned name, Dwarf_Die *out)
 {
     Dwarf_Attribute attribute;
     struct debug_unit *unit;

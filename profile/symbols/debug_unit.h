@@ -149,19 +149,13 @@ bool debug_ranges(struct debug_info *info, Dwarf_Die *die, uint32_t depth, uint3
 bool debug_add_range(struct debug_info *info, struct span span, struct spans *spans);
 
 /* Attributes of the DIE itself; NULL, 0 or false: it does not have the attribute. */
-/* The text is in a section that stays, or in .debug_info: see debug_keep. */
+/* The text is in a section that stays, or in .debug_info (debug_keep in debug_name.c). */
 const char *debug_string(struct debug_info *info, Dwarf_Die *die, unsigned name);
-/* The text for as long as the symbols live, NULL included. */
-const char *debug_keep(struct debug_info *info, const char *text);
 unsigned debug_number(struct debug_info *info, Dwarf_Die *die, unsigned name);
-bool debug_reference(struct debug_info *info, Dwarf_Die *die, unsigned name, Dwarf_Die *out);
 
 /* Returns the data of the first section with a name, unpacked; of length 0: there is none. */
 struct debug_bytes debug_section(const struct debug_info *info, const struct debug_file *file,
                                  const char *name);
-/* Returns the file that contains a unit. */
-struct debug_file *debug_unit_file(struct debug_info *info, const struct debug_unit *unit);
-
 /*
  * Returns the unit with the functions of a unit: itself, or the split unit that
  * belongs to it. If that is missing, notes it and returns the unit.

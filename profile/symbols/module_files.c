@@ -64,7 +64,11 @@ static bool same_build_id(const struct build_id *a, const struct build_id *b)
     return a->len == b->len && memcmp(a->bytes, b->bytes, a->len) == 0;
 }
 
-int module_files_open_path(const struct symbols_options *options, const char *path)
+/*
+ * Opens a regular file by its path in the root of the options; links do not lead
+ * out of it. Returns a file descriptor, which the caller closes, or -errno.
+ */
+static int module_files_open_path(const struct symbols_options *options, const char *path)
 {
     AUTO_CLOSE int root =
         open(options->root ? options->root : "/", O_PATH | O_DIRECTORY | O_CLOEXEC);

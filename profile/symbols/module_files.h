@@ -24,9 +24,3 @@ enum symbols_lack module_files_open(struct module_files *files,
 int module_files_want(struct module_files *files, const char *module,
                       const struct symbols_options *options, const struct file_wanted *wanted);
 void module_files_close(struct module_files *files);
-
-/*
- * Opens a regular file by its path in the root of the options; links do not lead
- * out of it. Returns a file descriptor, which the caller closes, or -errno.
- */
-int module_files_open_path(const struct symbols_options *options, const char *path);

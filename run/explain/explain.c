@@ -234,16 +234,6 @@ static void read_parts(struct explain *explain)
 
 /* ---- jemalloc ---- */
 
-static void read_jemalloc_counts(struct explain *explain)
-{
-    struct attachment *attachment = explain->attachment;
-    const struct reader_source source = attachment_source(attachment, NULL);
-    struct fact_variables variables;
-
-    facts_locate(&variables, source.instance, source.modules, source.target, source.memory);
-    facts_read(&variables, source.memory, &explain->prof);
-}
-
 static void keep_largest_class(struct explain_live *live, struct explain_class class)
 {
     for (size_t i = 0; i < EXPLAIN_CLASSES; i++)
@@ -329,7 +319,7 @@ static void read_jemalloc(struct explain *explain)
     struct sink text;
     fault_code rc;
 
-    read_jemalloc_counts(explain);
+    attachment_read_facts(explain->attachment, &explain->prof);
     read_account(explain);
     explain->no_live.code = read_live(explain, &explain->no_live);
     /* Only the state in memory tells whether there is a profile. */
@@ -667,7 +657,7 @@ fault_code explain_read_core(struct explain *explain, const struct core_file *co
     explain->heaps = heap_kinds_of_modules(&explain->attachment->modules);
     sum_up_mappings(explain);
     if (found->code == FAULT_NONE) {
-        read_jemalloc_counts(explain);
+        attachment_read_facts(explain->attachment, &explain->prof);
         read_account(explain);
         explain->no_live.code = read_live(explain, &explain->no_live);
         if (prof_judge(&explain->prof) >= PROF_DENSE)

@@ -386,7 +386,6 @@ static fault_code make_growth(struct grow *grow, struct fault *fault)
 {
     struct attachment *attachment = grow->growing.attachment;
     struct capture *capture = &grow->capture;
-    struct timespec now;
     fault_code rc;
 
     if (!grow_sites_share(&grow->sites, &grow->pages, grow->lack.counted, &grow->sum))
@@ -396,8 +395,7 @@ static fault_code make_growth(struct grow *grow, struct fault *fault)
     capture->text.limit = sink_affordable(&attachment->proc, PROFILE_LIMIT);
     rc = grow_profile_make(&grow->sites, &grow->pages, &attachment->target, &capture->text,
                            &grow->stacks, fault);
-    clock_gettime(CLOCK_REALTIME, &now);
-    capture->time_ns = (uint64_t)now.tv_sec * SECOND_NS + (uint64_t)now.tv_nsec;
+    capture->time_ns = clock_ns(CLOCK_REALTIME);
     capture->bytes = capture->text.len;
     capture->taken = rc == FAULT_NONE;
     return rc;

@@ -429,7 +429,8 @@ static bool spread_rest(struct sharing *sharing)
 
 /* ---- all of it ---- */
 
-double grow_site_staying(const struct grow_site *site)
+/* The part of the pages of a stack that stays, from 0 to 1. */
+static double grow_site_staying(const struct grow_site *site)
 {
     return site->live < site->faults ? site->live / site->faults : 1;
 }

@@ -101,8 +101,6 @@ bool grow_sites_share(struct grow_sites *sites, const struct grow_pages *pages, 
 void grow_sites_share_files(struct grow_sites *sites, uint64_t before, uint64_t now,
                             struct grow_sum *sum);
 
-/* The part of the pages of a stack that stays, from 0 to 1. */
-double grow_site_staying(const struct grow_site *site);
 /* The growth of a kind by a stack: gained pages without what is in flight. */
 double grow_site_part(const struct grow_site *site, enum grow_kind kind);
 /* Of all kinds but files. */

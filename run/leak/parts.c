@@ -33,7 +33,8 @@ static int by_urgency(const void *a, const void *b)
     return (x->bytes < y->bytes) - (x->bytes > y->bytes);
 }
 
-void parts_add(struct parts *parts, const struct part *part)
+/* Keeps the largest ones, in their order. */
+static void parts_add(struct parts *parts, const struct part *part)
 {
     if (parts->count == PARTS_MAX && by_urgency(part, &parts->list[PARTS_MAX - 1]) >= 0)
         return;

@@ -49,8 +49,6 @@ struct parts {
     size_t count;
 };
 
-/* Keeps the largest ones, in their order. */
-void parts_add(struct parts *parts, const struct part *part);
 /*
  * Makes the parts that consist of jemalloc's objects, from a verdict over the looks; samples may
  * be NULL: then no stack is named.
