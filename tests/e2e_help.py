@@ -315,5 +315,45 @@ class Fish(lib.TestCase):
         self.assertIn(str(victim.pid), self.ask("jeattach stats %d --thread " % victim.pid))
 
 
+class Commands(lib.TestCase):
+    """Each command that a page, a message or a benchmark shows is one that the tool takes."""
+
+    FOLDERS = ((".", ".md"), ("docs", (".md", ".1", ".service")), ("docs/kubernetes", ".yaml"),
+               ("cli", ".c"), ("cli/output", ".c"), ("cli/verbs", ".c"), ("bench", ""))
+    SHOWN = re.compile(r"(?:`|^(?:\$ )?)jeattach ([a-z]+\b[^`\n|;&]*)", re.M)
+    SAID = re.compile(r"\bjeattach ([a-z]+\b[^`\"\n|;&]* --[^`\"\n|;&]*)")  # a sentence has no options
+    MEASURED = re.compile(r"""(?:tool,|answer\(|call\(|Verb\() ?"([a-z][a-z -]*)\"""")
+
+    def sources(self):
+        for folder, ends in self.FOLDERS:
+            for name in sorted(os.listdir(os.path.join(lib.ROOT, folder))):
+                path = os.path.join(folder, name)
+                if name.endswith(ends) and os.path.isfile(os.path.join(lib.ROOT, path)):
+                    yield path, lib.read_text(os.path.join(lib.ROOT, path)).replace("\\-", "-")
+
+    def commands(self, path, text):
+        shown = self.SHOWN.findall(text) + self.SAID.findall(text)
+        for words in shown + (self.MEASURED.findall(text) if path.startswith("bench/") else []):
+            yield words.split()[0], re.findall(r"(?<![\w-])--([a-z][a-z-]+)", words)
+
+    def test_commands_exist(self):
+        options = {verb: VerbOptions(verb).all | {"help"} for verb in summaries()}
+        seen = set()
+        for path, text in self.sources():
+            for verb, named in self.commands(path, text):
+                with self.subTest(path=path, verb=verb):
+                    self.assertIn(verb, options)
+                    self.assertLessEqual(set(named), options[verb])
+                    seen.add(verb)
+        self.assertEqual(seen, set(options))
+
+    def test_finds_what_is_gone(self):
+        text = "`jeattach grow 1`\n$ jeattach stats 1 --call\n  try jeattach on 1 --soon, or jeattach runs\n"
+        self.assertEqual(list(self.commands("docs/x.md", text)),
+                         [("grow", []), ("stats", ["call"]), ("stats", ["call"]), ("on", ["soon"])])
+        self.assertEqual(list(self.commands("bench/x", 'tool, "grow", pid; Verb("on --call", 1)')),
+                         [("grow", []), ("on", ["call"])])
+
+
 if __name__ == "__main__":
     lib.main()
