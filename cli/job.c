@@ -135,6 +135,7 @@ struct attach_request job_look_request(const struct job *job, pid_t pid)
 
     if (request.way == WAY_CALL)
         request.way = WAY_DEFAULT;
+    request.every = true; /* the memory of each jemalloc is told apart */
     return request;
 }
 

@@ -43,14 +43,12 @@ int resident_read(const struct procfs *proc, pid_t pid, struct resident *out)
 
 /* ---- smaps ---- */
 
-enum part_kind { PART_ANONYMOUS, PART_HEAP, PART_STACK, PART_FILE, PART_SHARED };
-
 /* One mapping, while its lines are read. */
 struct part_reader {
     struct resident_parts *out;
     const remote_addr *pointers;
     size_t count;
-    enum part_kind kind;
+    enum mapping_kind kind;
     remote_addr guard_end;  /* of the mapping before, if nobody may access it; else 0 */
     uint64_t rss, unshared; /* of the mapping: Rss, Anonymous */
 };
@@ -70,22 +68,28 @@ static void close_mapping_part(struct part_reader *reader)
 
     add_resident(&out->rss, reader->rss);
     switch (reader->kind) {
-    case PART_ANONYMOUS:
+    case MAPPING_ANONYMOUS:
         add_resident(&out->anonymous, reader->rss);
         break;
-    case PART_HEAP:
+    case MAPPING_HEAP:
         add_resident(&out->heap, reader->rss);
         break;
-    case PART_STACK:
+    case MAPPING_STACK:
         add_resident(&out->stacks, reader->rss);
         break;
-    case PART_FILE:
+    case MAPPING_FILE:
+    case MAPPING_HUGE:
+    case MAPPING_SPECIAL:
         add_resident(&out->written, private);
         add_resident(&out->files, rest);
         break;
-    case PART_SHARED:
+    case MAPPING_SHARED:
         add_resident(&out->written, private);
         add_resident(&out->shared, rest);
+        break;
+    case MAPPING_DEVICE:
+        add_resident(&out->written, private);
+        add_resident(&out->devices, rest);
         break;
     }
     reader->rss = reader->unshared = 0;
@@ -105,30 +109,39 @@ static bool has_stack(const struct part_reader *reader, const struct map_entry *
     return false;
 }
 
-bool resident_is_shared(struct cursor path)
+enum mapping_kind mapping_kind(const struct map_entry *entry)
 {
-    return cursor_begins(path, "/dev/shm/") || cursor_begins(path, "/memfd:") ||
-           cursor_begins(path, "/SYSV") || cursor_begins(path, "/dev/zero") ||
-           cursor_begins(path, "[anon_shmem:");
+    static const struct {
+        const char *begin;
+        enum mapping_kind kind;
+    } names[] = {
+        {"[heap]", MAPPING_HEAP},          {"[stack", MAPPING_STACK}, /* [stack:TID] before 4.5 */
+        {"[anon_shmem:", MAPPING_SHARED},  {"[v", MAPPING_SPECIAL},
+        {"[", MAPPING_ANONYMOUS}, /* [anon:NAME] */
+        {"/anon_hugepage", MAPPING_HUGE},  {"/memfd:hugetlb", MAPPING_HUGE},
+        {"/dev/hugepages/", MAPPING_HUGE}, {"/dev/shm/", MAPPING_SHARED},
+        {"/memfd:", MAPPING_SHARED},       {"/SYSV", MAPPING_SHARED},
+        {"/dev/zero", MAPPING_SHARED},     {"/dev/", MAPPING_DEVICE},
+        {"/[aio]", MAPPING_DEVICE},        {"/dmabuf:", MAPPING_DEVICE},
+        {"anon_inode:", MAPPING_DEVICE},   {"socket:", MAPPING_DEVICE},
+    };
+    const struct cursor path = cursor_of(entry->path, entry->path_len);
+
+    /* A private mapping of it is how anonymous memory was once made. */
+    if (cursor_begins(path, "/dev/zero") && !(entry->prot & MAP_SHARED_))
+        return MAPPING_ANONYMOUS;
+    for (size_t i = 0; i < ARRAY_LEN(names); i++)
+        if (cursor_begins(path, names[i].begin))
+            return names[i].kind;
+    return entry->inode || entry->path_len ? MAPPING_FILE : MAPPING_ANONYMOUS;
 }
 
 static void open_mapping_part(struct part_reader *reader, const struct map_entry *entry)
 {
-    struct cursor path = cursor_of(entry->path, entry->path_len);
-
     reader->out->mappings++;
-    if (cursor_is(path, "[heap]"))
-        reader->kind = PART_HEAP;
-    else if (cursor_is(path, "[stack]"))
-        reader->kind = PART_STACK;
-    else if (resident_is_shared(path))
-        reader->kind = PART_SHARED;
-    else if (cursor_begins(path, "/"))
-        reader->kind = PART_FILE;
-    else
-        reader->kind = PART_ANONYMOUS;
-    if (reader->kind == PART_ANONYMOUS && has_stack(reader, entry)) {
-        reader->kind = PART_STACK;
+    reader->kind = mapping_kind(entry);
+    if (reader->kind == MAPPING_ANONYMOUS && has_stack(reader, entry)) {
+        reader->kind = MAPPING_STACK;
         reader->out->thread_stacks++;
     }
     reader->guard_end = entry->prot & (MAP_READ | MAP_WRITE | MAP_EXEC) ? 0 : entry->end;

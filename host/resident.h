@@ -4,6 +4,7 @@
 #include "base/cursor.h"
 #include "base/util.h"
 #include "host/procfs.h"
+#include "host/task.h"
 
 #include <stdbool.h>
 
@@ -22,15 +23,22 @@ bool resident_parse(const char *text, size_t len, struct resident *out);
 /* Reads the file. Returns 0 or -errno; -ESRCH: the process has no memory any more. */
 int resident_read(const struct procfs *proc, pid_t pid, struct resident *out);
 
-/*
- * True if the path of a mapping is of shared memory: on a tmpfs that nobody has mounted, or at
- * the usual place for one. A file in another tmpfs is not known as such.
- */
-bool resident_is_shared(struct cursor path);
+/* What a mapping is of, by its whole name and its flags. */
+enum mapping_kind {
+    MAPPING_ANONYMOUS,
+    MAPPING_HEAP,    /* [heap]: what brk(2) has made */
+    MAPPING_STACK,   /* [stack] */
+    MAPPING_FILE,    /* a file in another tmpfs than those of MAPPING_SHARED, too */
+    MAPPING_SHARED,  /* on a tmpfs that nobody has mounted, or at the usual place for one */
+    MAPPING_DEVICE,  /* buffers of the kernel: sockets, rings, devices */
+    MAPPING_HUGE,    /* of hugetlbfs, which the RSS does not count */
+    MAPPING_SPECIAL, /* [vdso], [vvar], [vsyscall]: no pages of its own */
+};
+enum mapping_kind mapping_kind(const struct map_entry *entry);
 
 /*
  * From /proc/PID/smaps, in bytes: for this file the kernel walks the page tables.
- * rss is the sum of the six kinds.
+ * rss is the sum of the seven kinds.
  */
 struct resident_parts {
     uint64_t rss;
@@ -40,6 +48,7 @@ struct resident_parts {
     uint64_t written;     /* changed pages of private mappings of files: variables of modules */
     uint64_t files;       /* unchanged pages of files: code, mapped data */
     uint64_t shared;      /* shared memory */
+    uint64_t devices;     /* buffers of the kernel: sockets, rings, devices */
     uint64_t huge;        /* of anonymous memory: in huge pages (AnonHugePages) */
     uint64_t lazy_free;   /* released with MADV_FREE, not yet reclaimed by the kernel */
     uint64_t swap;        /* not in rss */

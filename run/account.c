@@ -1,4 +1,6 @@
 #include "run/account.h"
+#include "base/text.h"
+#include "base/util.h"
 #include "run/faults.h"
 
 #include <string.h>
@@ -10,6 +12,15 @@
 bool account_is_whole(const struct account *account)
 {
     return (account->counted.known & PARTS_NEED) == PARTS_NEED;
+}
+
+static uint64_t sum_of_parts(const struct account_sum *sum)
+{
+    uint64_t bytes = 0;
+
+    for (enum account_part part = 0; part < ACCOUNT_PARTS; part++)
+        bytes += sum->bytes[part];
+    return bytes;
 }
 
 static unsigned gauges_all(const struct stats_gauges *gauges)
@@ -74,6 +85,49 @@ static fault_code count_records(struct account *account, struct attachment *atta
     return rc;
 }
 
+/* Of another jemalloc only the whole is told: what its records show to be in memory. */
+static bool count_other(struct attachment *attachment, const struct instance *instance,
+                        uint64_t *bytes)
+{
+    struct reader_source source = attachment_source(attachment, &attachment->deadline);
+    struct account other = {.has_process = !attachment->target.record, .process.rss = UINT64_MAX};
+    struct account_sum sum;
+    struct extents *extents;
+    struct fault ignored;
+    bool read;
+
+    source.instance = instance;
+    if (extents_open(&extents, &source, &ignored) != FAULT_NONE)
+        return false;
+    read = counted_read(extents, &source, 0, &other.counted, &ignored) == FAULT_NONE;
+    extents_close(extents);
+    sum = account_sum_up(&other);
+    *bytes = sum_of_parts(&sum) - sum.bytes[ACCOUNT_OUTSIDE];
+    return read;
+}
+
+static void count_others(struct account *account, struct attachment *attachment)
+{
+    const struct instances *instances = &attachment->instances;
+    uint64_t bytes, most = 0;
+
+    for (size_t i = 0; i < instances->count; i++) {
+        if (i == instances->chosen)
+            continue;
+        account->others++;
+        if (!count_other(attachment, &instances->list[i], &bytes))
+            continue;
+        account->has_other = true;
+        account->other += bytes;
+        if (bytes < most)
+            continue;
+        most = bytes;
+        account->largest = i + 1;
+        snprintf(account->module, sizeof account->module, "%s",
+                 text_base_name(instances->list[i].path));
+    }
+}
+
 static fault_code read_process(struct account *account, const struct attachment *attachment,
                                struct fault *fault)
 {
@@ -103,6 +157,7 @@ fault_code account_count(struct account *account, struct attachment *attachment,
         account->counted.in_use = account->counted.gauges.allocated;
         account->counted.has_sampling = true;
     }
+    count_others(account, attachment);
     return FAULT_NONE;
 }
 
@@ -124,7 +179,11 @@ fault_code account_read(struct account *account, struct attachment *attachment, 
             attachment_note(attachment,
                             &(struct run_note){.kind = NOTE_UNREADABLE, .fault = &account->why});
         attachment->counts_noted = true;
-        rc = count_by_call(account, attachment, fault);
+        rc = account->build.config_stats != FACT_NO || account->source == ACCOUNT_NONE
+                 ? count_by_call(account, attachment, fault)
+                 : FAULT_NONE;
+        if (rc == FAULT_STATS_ABSENT && account->source == ACCOUNT_RECORDS)
+            rc = FAULT_NONE; /* the records tell what there is without statistics */
     }
     return rc == FAULT_NONE ? read_process(account, attachment, fault) : rc;
 }
@@ -147,67 +206,90 @@ static bool both_known(const struct account *account, enum ctl_gauge a, enum ctl
     return counted_has(&account->counted, a) && counted_has(&account->counted, b);
 }
 
-static void set_jemalloc_parts(struct account_sum *sum, const struct account *account)
+/* What jemalloc counts as memory. */
+static void set_counted_parts(struct account_sum *sum, const struct account *account)
 {
     const struct counted *counted = &account->counted;
     const struct stats_gauges *gauges = &counted->gauges;
-    uint64_t in_use = counted->has_sampling ? counted->in_use : gauges->allocated;
-    bool resident = both_known(account, CTL_ACTIVE, CTL_RESIDENT);
-    bool pages = counted->has_free_pages || resident;
-    uint64_t kept = gauges->active + gauges->pinned;
-    uint64_t free_pages = counted->has_free_pages
-                              ? counted->free_pages
-                              : amount_above(gauges->resident, kept + gauges->metadata);
+    const uint64_t in_use = counted->has_sampling ? counted->in_use : gauges->allocated;
+    const uint64_t between = amount_above(gauges->active, in_use + counted->sampling);
+    const bool has_between = both_known(account, CTL_ALLOCATED, CTL_ACTIVE);
+    const bool resident = both_known(account, CTL_ACTIVE, CTL_RESIDENT);
+    const uint64_t kept = gauges->active + gauges->pinned;
+    const uint64_t free_pages = counted->has_free_pages
+                                    ? counted->free_pages
+                                    : amount_above(gauges->resident, kept + gauges->metadata);
+    uint64_t slabs = counted->has_slabs ? counted->slabs : between;
 
+    if (has_between && slabs > between)
+        slabs = between;
     set_part(sum, ACCOUNT_IN_USE, counted_has(counted, CTL_ALLOCATED), in_use);
     set_part(sum, ACCOUNT_SAMPLING, counted->has_sampling, counted->sampling);
-    set_part(sum, ACCOUNT_BETWEEN, both_known(account, CTL_ALLOCATED, CTL_ACTIVE),
-             amount_above(gauges->active, in_use + sum->bytes[ACCOUNT_SAMPLING]));
-    set_part(sum, ACCOUNT_PAGES, pages, free_pages);
+    set_part(sum, ACCOUNT_SLABS, counted->has_slabs || has_between, slabs);
+    set_part(sum, ACCOUNT_PADDING, counted->has_slabs && has_between, between - slabs);
+    set_part(sum, ACCOUNT_PAGES, counted->has_free_pages || resident, free_pages);
     set_part(sum, ACCOUNT_PINNED, counted_has(counted, CTL_PINNED), gauges->pinned);
     set_part(sum, ACCOUNT_OWN, resident, amount_above(gauges->resident, kept + free_pages));
 }
 
-/* Own data count as resident when they are reserved: at most what else is anonymous is in memory.
- */
-static void set_present(struct account_sum *sum, const struct counted_present *present,
-                        uint64_t anonymous)
+static void take_off(struct account_sum *sum, enum account_part part, uint64_t *excess)
 {
-    uint64_t others = 0;
+    const uint64_t less = sum->bytes[part] < *excess ? sum->bytes[part] : *excess;
 
-    sum->has_present = true;
-    sum->present[ACCOUNT_IN_USE] = present->in_use;
-    sum->present[ACCOUNT_SAMPLING] = present->sampling;
-    sum->present[ACCOUNT_BETWEEN] = present->between;
-    sum->present[ACCOUNT_PAGES] = present->free_pages;
-    sum->present[ACCOUNT_PINNED] = present->pinned;
-    sum->present[ACCOUNT_OWN] = sum->bytes[ACCOUNT_OWN];
-    for (size_t i = 0; i < ACCOUNT_OUTSIDE; i++) {
-        if (sum->present[i] > sum->bytes[i])
-            sum->present[i] = sum->bytes[i];
-        others += i == ACCOUNT_OWN ? 0 : sum->present[i];
-    }
-    if (anonymous && sum->present[ACCOUNT_OWN] > amount_above(anonymous, others))
-        sum->present[ACCOUNT_OWN] = amount_above(anonymous, others);
+    sum->bytes[part] -= less;
+    *excess -= less;
 }
 
-/* The counts are not of the same instant, and pages that nobody has touched are in no RSS. */
+/*
+ * Sampled objects take whole extents and touch one page (arena_prof_promote), and such extents are
+ * free pages later. The counts and the RSS are not of the same instant, either.
+ */
+static void leave_in_memory(struct account_sum *sum, const struct account *account)
+{
+    static const enum account_part order[] = {ACCOUNT_SAMPLING, ACCOUNT_PADDING, ACCOUNT_PAGES,
+                                              ACCOUNT_RETAINED, ACCOUNT_IN_USE,  ACCOUNT_OWN,
+                                              ACCOUNT_PINNED,   ACCOUNT_OTHER,   ACCOUNT_SLABS};
+    const struct counted_present *present = &account->counted.present;
+    const uint64_t found[ACCOUNT_PARTS] = {
+        [ACCOUNT_IN_USE] = present->in_use,    [ACCOUNT_SAMPLING] = present->sampling,
+        [ACCOUNT_SLABS] = present->slabs,      [ACCOUNT_PADDING] = present->padding,
+        [ACCOUNT_PAGES] = present->free_pages, [ACCOUNT_PINNED] = present->pinned};
+    uint64_t excess;
+
+    for (enum account_part part = 0; present->known && part <= ACCOUNT_PINNED; part++)
+        if (sum->bytes[part] > found[part])
+            sum->bytes[part] = found[part];
+    if (present->known && present->has_own && sum->known[ACCOUNT_OWN])
+        sum->bytes[ACCOUNT_OWN] = present->own;
+    if (present->known && !present->has_own && account->process.anonymous) {
+        /* They count as resident when they are reserved: at most what else is anonymous is. */
+        excess = amount_above(sum_of_parts(sum), account->process.anonymous);
+        take_off(sum, ACCOUNT_OWN, &excess);
+    }
+    excess = amount_above(sum_of_parts(sum), account->process.rss);
+    for (size_t i = 0; i < ARRAY_LEN(order); i++)
+        take_off(sum, order[i], &excess);
+}
+
 struct account_sum account_sum_up(const struct account *account)
 {
-    const uint64_t rss = account->process.rss;
-    struct account_sum sum = {.has_rss = account->has_process && account_is_whole(account)};
-    uint64_t jemalloc = 0, present = 0;
+    const struct counted_present *present = &account->counted.present;
+    struct account_sum sum = {.absent = 0};
+    uint64_t counted, all;
 
-    set_jemalloc_parts(&sum, account);
-    if (account->counted.present.known && sum.has_rss)
-        set_present(&sum, &account->counted.present, account->process.anonymous);
-    for (size_t i = 0; i < ACCOUNT_OUTSIDE; i++) {
-        jemalloc += sum.bytes[i];
-        present += sum.has_present ? sum.present[i] : sum.bytes[i];
+    set_counted_parts(&sum, account);
+    counted = sum_of_parts(&sum);
+    set_part(&sum, ACCOUNT_OTHER, account->has_other, account->other);
+    if (!account->has_process) {
+        sum.whole = sum_of_parts(&sum);
+        return sum;
     }
-    set_part(&sum, ACCOUNT_OUTSIDE, sum.has_rss, amount_above(rss, present));
-    sum.present[ACCOUNT_OUTSIDE] = sum.bytes[ACCOUNT_OUTSIDE];
-    sum.whole = jemalloc + sum.bytes[ACCOUNT_OUTSIDE];
-    sum.absent = sum.has_rss ? amount_above(sum.whole, rss) : 0;
+    set_part(&sum, ACCOUNT_RETAINED, present->has_retained, present->retained);
+    leave_in_memory(&sum, account);
+    all = sum_of_parts(&sum);
+    sum.absent =
+        amount_above(counted, all - sum.bytes[ACCOUNT_RETAINED] - sum.bytes[ACCOUNT_OTHER]);
+    sum.whole = account->process.rss;
+    set_part(&sum, ACCOUNT_OUTSIDE, account_is_whole(account), amount_above(sum.whole, all));
     return sum;
 }

@@ -9,6 +9,8 @@
 #include "jemalloc/extents/counted.h"
 #include "run/attachment.h"
 
+enum { ACCOUNT_NAME = 64 };
+
 enum account_source {
     ACCOUNT_RECORDS, /* counted now, from jemalloc's records, without a call */
     ACCOUNT_CALL,    /* counted now, by jemalloc itself in a call */
@@ -23,31 +25,36 @@ struct account {
     struct proc_usage process; /* of the same moment */
     enum usage_source rss_source;
     bool has_process; /* false: it has ended, and the kernel has no counts */
+    size_t others;    /* jemallocs beside the one that is counted; 0 also if none was looked for */
+    bool has_other;   /* the next two are known */
+    uint64_t other;   /* bytes in memory of those */
+    size_t largest;   /* that has most of it, as --instance counts them */
+    char module[ACCOUNT_NAME]; /* which it is in */
 };
 
 /*
  * The parts that the RSS consists of, those of jemalloc first. What is counted but not in
- * memory (never touched, or swapped out) is account_absent.
+ * memory (never touched, or swapped out) is account_sum.absent.
  */
 enum account_part {
     ACCOUNT_IN_USE,   /* by the program: its objects, without what sampling adds */
     ACCOUNT_SAMPLING, /* what sampling costs */
-    ACCOUNT_BETWEEN,  /* free space between objects: active - in use - sampling */
+    ACCOUNT_SLABS,    /* free space between objects; with padding where that is not known */
+    ACCOUNT_PADDING,  /* free space behind large objects */
     ACCOUNT_PAGES,    /* free pages that are not returned yet: dirty and muzzy */
     ACCOUNT_PINNED,   /* free pages that extent hooks have pinned */
+    ACCOUNT_RETAINED, /* returned before, but in memory: as the kernel makes huge pages */
     ACCOUNT_OWN,      /* jemalloc's own data */
-    ACCOUNT_OUTSIDE,  /* code, stacks, files, other allocators: RSS - those of jemalloc */
+    ACCOUNT_OTHER,    /* of the other jemallocs */
+    ACCOUNT_OUTSIDE,  /* code, stacks, files, other allocators: what remains of the RSS */
     ACCOUNT_PARTS,
 };
 
 struct account_sum {
     bool known[ACCOUNT_PARTS];
-    uint64_t bytes[ACCOUNT_PARTS];
-    uint64_t present[ACCOUNT_PARTS]; /* of bytes: in memory, by the page tables; if has_present */
-    bool has_present;
-    uint64_t absent; /* of these: counted by jemalloc but not in memory */
-    uint64_t whole;  /* their sum: RSS + absent. Shares are of this, so from 0 to 100 % */
-    bool has_rss;    /* false: absent and outside are not known, and whole is without them */
+    uint64_t bytes[ACCOUNT_PARTS]; /* in memory; of a core file as counted */
+    uint64_t absent;               /* counted by jemalloc beyond these */
+    uint64_t whole;                /* the RSS: shares are of it. Of a core file the sum of all */
 };
 
 /*
@@ -72,4 +79,9 @@ bool account_is_whole(const struct account *account);
 fault_code account_count(struct account *account, struct attachment *attachment,
                          struct fault *fault);
 
+/*
+ * Sets apart what is in memory: by the page tables where these were read, else what is absent is
+ * taken from those parts first in which nothing was ever written, and then from free pages: nothing
+ * is promised that is not there.
+ */
 struct account_sum account_sum_up(const struct account *account);

@@ -211,10 +211,6 @@ static fault_code count_frag_records(struct frag *frag, struct attachment *attac
         rc = set_classes(frag, pass, look, &out, fault);
     if (rc == FAULT_NONE) {
         sum_arenas(frag, &pass->arenas, &out);
-        for (size_t i = 0; i < look->sample_count; i++)
-            if (look->samples[i].class < pass->classes->bins)
-                frag->behind_sampled += pass->classes->page;
-        frag->behind_sampled += look->stale * pass->classes->page;
         rc = take_stacks(frag, attachment, live, look, fault);
     }
     if (pass)

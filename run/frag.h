@@ -13,7 +13,6 @@ struct frag {
     struct account account;
     unsigned arenas;             /* that have free space in slabs; 0: unknown */
     uint64_t largest;            /* bytes in the one that has most */
-    uint64_t behind_sampled;     /* bytes: the page behind each small object that is sampled */
     struct waste_class *classes; /* of all arenas */
     size_t class_count;
     struct capture capture; /* taken: there is a profile */

@@ -130,7 +130,7 @@ static fault_code read_gauges(struct top_refresh *refresh, struct fault *fault)
         refresh->counted_at = clock_now();
         refresh->count_ns = refresh->counted_at - began;
     }
-    refresh->counted = rc == FAULT_NONE && account_is_whole(&refresh->account);
+    refresh->counted = rc == FAULT_NONE && refresh->account.source != ACCOUNT_NONE;
     /* A profile is shown without counts, too. */
     return rc == FAULT_STATS_ABSENT || (refresh->profile == TOP_PROFILED && fault_is_transient(rc))
                ? FAULT_NONE
@@ -202,11 +202,12 @@ static fault_code look_once(struct top_refresh *refresh, struct fault *fault)
     refresh->counted = false;
     if (model->refreshes) {
         attachment->request.search_ns = SEARCH_NS;
+        attachment->request.every = attachment->instances.count > 1;
         rc = attachment_renew(attachment, interrupt_flag(), fault);
     }
     if (rc == FAULT_NONE)
         rc = read_profile(refresh, fault);
-    if (rc == FAULT_NONE && refresh->build.config_stats != FACT_NO)
+    if (rc == FAULT_NONE)
         rc = read_gauges(refresh, fault);
     if (rc == FAULT_NONE)
         count_objects(refresh);
@@ -266,27 +267,19 @@ uint64_t top_refresh_soonest(const struct top_refresh *refresh)
 
 static void take_gauges(struct top_refresh *refresh, uint64_t time)
 {
-    const struct counted *counted = &refresh->account.counted;
-    const struct stats_gauges *gauges = &counted->gauges;
+    const struct account_sum sum = account_sum_up(&refresh->account);
     struct gauge_values values = {.time = time, .aged = gauges_aged(refresh)};
     uint64_t rss = target_rss(&refresh->attachment.target);
 
+    refresh->model.has_stats = refresh->counted;
+    for (unsigned part = 0; refresh->counted && part < ACCOUNT_PARTS; part++)
+        if (sum.known[part])
+            set_gauge(&values, (enum gauge)part, sum.bytes[part]);
+    if (refresh->counted)
+        set_gauge(&values, GAUGE_ABSENT, sum.absent);
     if (rss)
         set_gauge(&values, GAUGE_RSS, rss);
     watch_rss(refresh, rss, time);
-    refresh->model.has_stats = refresh->counted;
-    if (refresh->model.has_stats) {
-        set_gauge(&values, GAUGE_ALLOCATED,
-                  counted->has_sampling ? counted->in_use : gauges->allocated);
-        if (counted->has_sampling)
-            set_gauge(&values, GAUGE_SAMPLING, counted->sampling);
-        set_gauge(&values, GAUGE_ACTIVE, gauges->active);
-        set_gauge(&values, GAUGE_RESIDENT, gauges->resident);
-        set_gauge(&values, GAUGE_METADATA, gauges->metadata);
-        set_gauge(&values, GAUGE_MAPPED, gauges->mapped);
-        if (counted_has(counted, CTL_RETAINED))
-            set_gauge(&values, GAUGE_RETAINED, gauges->retained);
-    }
     trends_add(&refresh->model.trends, &values);
 }
 

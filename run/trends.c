@@ -9,17 +9,6 @@ enum {
     FEW = 5,
 };
 
-const char *gauge_name(enum gauge gauge)
-{
-    static const char *const names[] = {
-        [GAUGE_RSS] = "RSS",           [GAUGE_ALLOCATED] = "allocated", [GAUGE_ACTIVE] = "active",
-        [GAUGE_RESIDENT] = "resident", [GAUGE_METADATA] = "metadata",   [GAUGE_MAPPED] = "mapped",
-        [GAUGE_RETAINED] = "retained", [GAUGE_SAMPLING] = "sampling",
-    };
-
-    return names[gauge];
-}
-
 static uint64_t count_of(const struct trends *trends)
 {
     return trends->rounds < TRENDS_HISTORY ? trends->rounds : TRENDS_HISTORY;

@@ -1,20 +1,19 @@
 /* Gauges of a process over the last refreshes of top: values, rates and trends. */
 #pragma once
 
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
+#include "run/account.h"
 
-/* The most important first. */
+/* The parts of the RSS, it, and what is absent. */
 enum gauge {
-    GAUGE_RSS,
-    GAUGE_ALLOCATED, /* in use by the program; by a call with what sampling adds */
-    GAUGE_ACTIVE,
-    GAUGE_RESIDENT,
-    GAUGE_METADATA,
-    GAUGE_MAPPED,
-    GAUGE_RETAINED,
-    GAUGE_SAMPLING, /* what sampling adds; not by a call */
+    GAUGE_IN_USE = ACCOUNT_IN_USE,
+    GAUGE_SAMPLING = ACCOUNT_SAMPLING,
+    GAUGE_SLABS = ACCOUNT_SLABS,
+    GAUGE_PADDING = ACCOUNT_PADDING,
+    GAUGE_PAGES = ACCOUNT_PAGES,
+    GAUGE_OWN = ACCOUNT_OWN,
+    GAUGE_OUTSIDE = ACCOUNT_OUTSIDE,
+    GAUGE_RSS = ACCOUNT_PARTS,
+    GAUGE_ABSENT,
     GAUGE_COUNT,
 };
 
@@ -54,6 +53,3 @@ enum direction trends_direction(const struct trends *trends, enum gauge gauge);
  * Lists the values of a gauge, the oldest first; 0: not known then. Returns their number.
  */
 size_t trends_values(const struct trends *trends, enum gauge gauge, uint64_t out[TRENDS_HISTORY]);
-
-/* "allocated" */
-const char *gauge_name(enum gauge gauge);

@@ -33,7 +33,8 @@ OWN = 512 * KIB
 RIGHT, UNCLEAR, WRONG = "right", "unclear", "wrong"
 NO_DECAY = "dirty_decay_ms:0,muzzy_decay_ms:0"
 PERIODS = (10, 12, 14, 17, 19)
-PARTS = ("in_use", "sampling", "between", "free_pages", "pinned", "own_data", "outside")
+PARTS = ("in_use", "sampling", "slabs", "padding", "free_pages", "pinned", "retained", "own_data",
+         "other", "outside")
 
 WAYS = {"lg%d" % lg: "prof:true,lg_prof_sample:%d" % lg for lg in PERIODS}
 WAYS.update({
@@ -129,20 +130,16 @@ def find_parts(told):
         told = dict(enumerate(told))
     if not isinstance(told, dict):
         return None
-    if "in_use" in told and ("between" in told or "slabs" in told):
+    if "in_use" in told and "slabs" in told:
         return told
     return next((found for found in map(find_parts, told.values()) if found), None)
 
 
 def parts_of(told):
-    """The parts, with rss and absent. frag divides what is between objects."""
+    """The parts, with rss and absent."""
     parts = find_parts(told)
     if parts is None:
         return None
-    parts = dict(parts)
-    if "slabs" in parts:
-        known = parts["slabs"] is not None and parts["padding"] is not None
-        parts["between"] = parts["slabs"] + parts["padding"] if known else None
     return {name: parts.get(name, told.get(name)) for name in PARTS + ("absent", "rss")}
 
 
@@ -156,20 +153,20 @@ def first_line(told):
 
 
 def check_parts(verb, told):
-    """The parts add up to RSS + absent, and none is negative or more than the whole."""
+    """The parts add up to the RSS, and none is negative or more than the whole."""
     parts = parts_of(told.json)
     if parts is None:
         yield UNCLEAR, verb + " parts", "none"
         return
     known = {name: parts[name] for name in PARTS if parts[name] is not None}
     rss, absent = parts["rss"], parts["absent"] or 0
-    outside = [name for name, n in known.items() if not 0 <= n <= (rss or 0) + absent]
+    outside = [name for name, n in known.items() if not 0 <= n <= (rss or 0)]
     if rss is None:
         yield UNCLEAR, verb + " parts", "no rss"
     elif outside or absent < 0:
         yield WRONG, verb + " parts", "not of the whole: %s" % ", ".join(outside)
-    elif sum(known.values()) != rss + absent:
-        yield WRONG, verb + " parts", "sum %d, RSS + absent %d" % (sum(known.values()), rss + absent)
+    elif sum(known.values()) != rss:
+        yield WRONG, verb + " parts", "sum %d, RSS %d" % (sum(known.values()), rss)
     else:
         yield RIGHT, verb + " parts", ""
 
@@ -179,21 +176,26 @@ def near(a, b, tolerance):
 
 
 def check_figures(verb, told, truth):
-    """The parts are what the process itself counts."""
+    """The parts are what of it is in memory of what the process itself counts."""
     parts = parts_of(told.json)
     if parts is None:
         return
     wanted = {
         "in_use": truth["in_use"],
         "sampling": truth["allocated"] - truth["in_use"],
-        "between": truth["active"] - truth["allocated"],
+        "slabs": truth["active"] - truth["allocated"],
         "free_pages": truth["dirty"],
         "own_data": truth["resident"] - truth["active"] - truth["dirty"],
     }
+    parts["slabs"] += parts["padding"] or 0
+    told_all = sum(parts[name] or 0 for name in wanted) + parts["absent"]
+    if not near(told_all, sum(wanted.values()), OWN):
+        yield WRONG, verb + " counts", "%d KiB, are %d" % (
+            told_all / KIB, sum(wanted.values()) / KIB)
     for name, n in wanted.items():
         if parts[name] is None:
             yield UNCLEAR, "%s %s" % (verb, name), "not known"
-        elif near(parts[name], n, OWN):
+        elif near(parts[name], n, OWN) or n - parts["absent"] - OWN < parts[name] < n:
             yield RIGHT, "%s %s" % (verb, name), ""
         else:
             yield WRONG, "%s %s" % (verb, name), "%d KiB, is %d" % (parts[name] / KIB, n / KIB)
@@ -347,8 +349,8 @@ def check_core(told, live, truth, scene_):
         yield UNCLEAR, "core parts", "none"
         return
     differing = ["%s %s, was %s" % (name, parts[name], before[name])
-                 for name in ("in_use", "sampling", "between", "free_pages")
-                 if parts[name] != before[name]]
+                 for name in ("in_use", "sampling", "slabs", "padding", "free_pages")
+                 if not 0 <= (parts[name] or 0) - (before[name] or 0) <= before["absent"]]
     yield (WRONG if differing else RIGHT), "core parts", "; ".join(differing)
 
 

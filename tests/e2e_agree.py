@@ -15,11 +15,13 @@ CONFS = ("narenas:2", PROFILED % 12, PROFILED % 14)
 CELLS = [(version, conf) for version in allocators.VERSIONS for conf in CONFS]
 
 # Figure -> its name in each verb. Others can be added with their own reader below.
-STATS = ("in_use", "sampling", "between", "free_pages", "own_data", "outside", "absent", "rss")
-METRICS = dict({name: name for name in STATS}, rss="process_resident")
-TOP = {"allocated": "in_use", "sampling": "sampling", "active": "stats_active",
-       "metadata": "stats_metadata", "resident": "stats_resident", "mapped": "stats_mapped",
-       "retained": "stats_retained"}
+PARTS = ("in_use", "sampling", "slabs", "padding", "free_pages", "pinned", "retained", "own_data",
+         "other", "outside")
+STATS = PARTS + ("absent", "rss")
+METRICS = dict({name: name for name in STATS}, rss="process_resident",
+               retained="retained_resident")
+# What a look itself changes, of the process: the pages of files that are read, for instance.
+MOMENT = 64 << 10
 GAUGES = ("stats_allocated", "stats_active", "stats_metadata", "stats_resident", "stats_mapped",
           "stats_retained")
 
@@ -54,9 +56,9 @@ class Agree(allocators.TestCase):
             ("records", 0, 0, 0))
 
     def assert_adds_up(self, told):
-        """Each part is a share from 0 to 100 % of the RSS and what is absent."""
-        parts = [told[name] or 0 for name in STATS[:6]]
-        self.assertEqual(sum(parts), told["rss"] + told["absent"])
+        """Each part is a share from 0 to 100 % of the RSS."""
+        parts = [told[name] or 0 for name in PARTS]
+        self.assertEqual(sum(parts), told["rss"])
         self.assertTrue(all(part >= 0 for part in parts), told)
 
     def test_stats(self):
@@ -69,7 +71,7 @@ class Agree(allocators.TestCase):
         self.assert_adds_up(told)
         result = self.assert_ran(lib.run_tool("stats", "--prometheus", allocator.pid))
         shown = metrics(result.text)
-        self.assertEqual({name: shown[METRICS[name]] for name in STATS},
+        self.assertEqual({name: shown.get(METRICS[name]) for name in STATS},
                          {name: told[name] for name in STATS})
         self.assertEqual(shown["allocated"], told["in_use"])
         for name in GAUGES[1:]:
@@ -82,9 +84,9 @@ class Agree(allocators.TestCase):
         self.assertNotIn(" 0 B ", text)
 
     def test_size_classes(self):
-        """The live bytes of all classes are what is in use.
+        """The live bytes of all classes are what is in use, in memory or not.
 
-        Sampled objects that were freed and are kept by a thread are objects of 16 KiB there.
+        Sampled objects that were freed and are kept by a thread are objects there.
         """
         self.in_each_cell(self.check_size_classes)
 
@@ -94,19 +96,88 @@ class Agree(allocators.TestCase):
         self.assertEqual(bins["way"], "memory")
         kept = sum(row["live"] for row in bins["classes"]) - told["in_use"]
         self.assertGreaterEqual(kept, 0)
-        self.assertLessEqual(kept, told["sampling"])
-        self.assertEqual(kept % (16 << 10), 0)
+        self.assertLessEqual(kept, told["sampling"] + told["absent"])
 
-    def test_top(self):
-        self.in_each_cell(self.check_top)
+    def tell(self, verb, pid, *words):
+        return json.loads(self.assert_ran(lib.run_tool(verb, "--json", pid, *words)).text)
 
-    def check_top(self, allocator):
-        told = self.stats(allocator)
-        look = json.loads(self.assert_ran(
-            lib.run_tool("top", "--once", "--json", "--no-call", allocator.pid)).text)
-        self.assertEqual(look["gauges"]["allocated"], told["in_use"])
-        self.assertEqual({name: look["gauges"][name] for name in TOP},
-                         {name: told[other] for name, other in TOP.items()})
+    def parts_of_all(self, pid):
+        """Verb: the parts that it shows, with absent and rss."""
+        stats, explain, frag = (self.tell(verb, pid) for verb in ("stats", "explain", "frag"))
+        top = self.tell("top", pid, "--once", "--no-call")["gauges"]
+        told = {"stats": stats, "explain": dict(explain["jemalloc"]["parts"], rss=explain["rss"]),
+                "frag": dict(frag["parts"], rss=frag["rss"]), "top": dict(top, rss=top["RSS"])}
+        self.assertEqual(frag["returned_by_purge"], frag["parts"]["free_pages"])
+        return {verb: {name: parts[name] for name in STATS} for verb, parts in told.items()}
+
+    def assert_alike(self, pid, moment=MOMENT):
+        told = self.parts_of_all(pid)
+        for verb, parts in told.items():
+            self.assertEqual(sum(parts[name] or 0 for name in PARTS), parts["rss"], verb)
+            for name in STATS:
+                self.assertEqual(parts[name] is None, told["stats"][name] is None, (verb, name))
+                self.assertAlmostEqual(parts[name] or 0, told["stats"][name] or 0, delta=moment,
+                                       msg="%s of %s; %s" % (name, verb, told))
+        return told["stats"]
+
+    def test_parts(self):
+        """Each part, what is absent, and the RSS: the same in each verb."""
+        self.in_each_cell(lambda allocator: self.assert_alike(allocator.pid))
+
+    def assert_shown(self, pid, told):
+        """A table has the figures of JSON, and shares of the RSS."""
+        for verb in ("stats", "explain", "frag"):
+            text = self.assert_ran(lib.run_tool(verb, pid)).text
+            for name in PARTS:
+                share = 100 * (told[name] or 0) / told["rss"]
+                row = re.search(r"(?m)^  %s +[\d.]+ [KMG]?i?B +([\d.]+) %%  " % name.replace(
+                    "_", " "), text)
+                self.assertAlmostEqual(float(row[1]) if row else 0, share, delta=1, msg=text)
+
+    def test_redis(self):
+        """While sampling, after most keys are deleted, and after a purge."""
+        program = shutil.which("redis-server")
+        if not program:
+            self.skipTest("redis-server is not installed")
+        for conf in (PROFILED % 12 + ",dirty_decay_ms:-1", PROFILED % 12 + ",background_thread:true,dirty_decay_ms:0",
+                     "dirty_decay_ms:-1"):
+            with self.subTest(conf=conf):
+                self.check_redis(program, conf)
+
+    def check_redis(self, program, conf):
+        path = os.path.join(self.directory(), "socket")
+        env = lib.tool_environment({"MALLOC_CONF": conf, "LD_PRELOAD": "libjemalloc.so.2"})
+        process = self.process(
+            [program, "--port", "0", "--unixsocket", path, "--save", "", "--hz", "1",
+             "--activerehashing", "no"], env=env, stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL, cwd=os.path.dirname(path))
+        self.assertTrue(lib.wait_until(lambda: os.path.exists(path)))
+
+        def say(*words):
+            done = subprocess.run(["redis-cli", "-s", path, *words], capture_output=True, text=True)
+            self.assertEqual((done.returncode, done.stdout.strip()), (0, ""), done.stderr)
+
+        def each_key(last, call):
+            say("eval", "for i = 1, %d do %s end" % (last, call), "0")
+
+        each_key(100000, "redis.call('set', 'key:'..i, string.rep('x', 100))")
+        each_key(500, "redis.call('set', 'large:'..i, string.rep('x', 40000))")
+        self.assert_alike(process.pid, 1 << 20)
+        each_key(100000, "if i % 10 > 0 then redis.call('del', 'key:'..i) end")
+        each_key(500, "if i % 10 > 0 then redis.call('del', 'large:'..i) end")
+        told = self.assert_alike(process.pid, 1 << 20)
+        self.assertGreater(told["slabs"], 5 << 20)
+        if "dirty_decay_ms:-1" in conf:
+            self.assertGreater(told["free_pages"], 10 << 20)
+        self.assert_shown(process.pid, told)
+        purged = self.tell("purge", process.pid)
+        self.assertLessEqual(purged["rss_before"] - purged["rss_after"],
+                             told["free_pages"] + (2 << 20))
+        if "dirty_decay_ms:-1" in conf:
+            self.assertGreater(purged["rss_before"] - purged["rss_after"],
+                               0.8 * told["free_pages"] - (1 << 20))
+        told = self.assert_alike(process.pid, 1 << 20)
+        self.assertLess(told["free_pages"], 2 << 20)
 
     def counts(self, allocator):
         """jemalloc's own, of the same moment."""
@@ -176,8 +247,12 @@ class Agree(allocators.TestCase):
                     lib.run_tool("stats", "--json", "--core", "%s.%d" % (path, allocator.pid))
                 ).text)
                 self.assertEqual(core["source"], "records")
-                for name in GAUGES + ("in_use", "sampling", "between", "free_pages", "own_data"):
+                for name in GAUGES:
                     self.assertEqual(core[name], told[name], name)
+                jemalloc = PARTS[:PARTS.index("other")]
+                counted = sum((told[name] or 0) for name in jemalloc) - told["retained"]
+                self.assertAlmostEqual(sum(core[name] or 0 for name in jemalloc),
+                                       counted + told["absent"], delta=MOMENT)
                 self.assertIsNone(core["rss"])
                 self.assertIsNone(core["outside"])
 

@@ -145,10 +145,10 @@ class Explain(Case):
         parts = answer["jemalloc"]["parts"]
         self.assertEqual(parts["source"], "records")
         self.assertLess(abs(parts["in_use"] + (parts["sampling"] or 0) - counts["allocated"]), MIB)
-        self.assertLess(abs(parts["between"] - objects["free_between"]), MIB)
+        self.assertLess(abs(parts["slabs"] + parts["padding"] - objects["free_between"]), MIB)
         self.assertRegex(text, r"(?m)^jemalloc     5\.3\.0, counted now\n"
                                r"  in use +\S+ \S+ +\S+ %  by the program\n"
-                               r"  between +\S+ \S+ +\S+ %  free space between objects$")
+                               r"(?:  slabs +\S+ \S+ +\S+ %  free space between objects; |  free )")
         self.assertNotEqual(answer["next"]["step"], "stats")
 
     def test_nothing_is_touched(self):
@@ -261,14 +261,14 @@ class Seeded(Case):
     def assert_waste(self, answer, waste):
         parts = answer["jemalloc"]["parts"]
         self.assertEqual(parts["source"], "records")
-        self.assertAlmostEqual(parts["between"], waste, delta=0.01 * waste)
+        self.assertAlmostEqual(parts["slabs"], waste, delta=0.01 * waste)
         self.assertAlmostEqual(parts["in_use"], waste / 4, delta=MIB)
 
     def test_noise_hides_no_waste(self):
         """It touches some 2 MiB in most seconds, which is not what its memory is."""
         process, waste = self.start_seeded("waste", "300")
         text, answer = self.explain(process.pid)
-        self.assertEqual(answer["headline"], "between")
+        self.assertEqual(answer["headline"], "slabs")
         self.assertRegex(
             text.replace("\n", " "),
             r"\Aexplained\[\d+\] uses \S+ MiB: 240 MiB \(\d+ %\) of it is free space between "
@@ -290,7 +290,7 @@ class Seeded(Case):
         path = "%s.%d" % (path, process.pid)
         text = self.assert_ran(lib.run_tool("explain", "--core", path)).text
         answer = json.loads(self.assert_ran(lib.run_tool("explain", "--core", path, "--json")).text)
-        self.assertEqual((answer["pid"], answer["headline"]), (process.pid, "between"))
+        self.assertEqual((answer["pid"], answer["headline"]), (process.pid, "slabs"))
         self.assert_waste(answer, waste)
         self.assertEqual(answer["jemalloc"]["objects"]["largest"][0]["size"], 512)
         self.assertGreater(answer["mapped"]["anonymous"], 40 * MIB)

@@ -12,6 +12,7 @@ import lib
 import linked
 
 SOURCE = os.path.join(lib.ROOT, "tests", "victims", "linked.c")
+MIB = 1 << 20
 VERSION = r"^\d+\.\d+\.\d+-"
 
 
@@ -26,13 +27,13 @@ class Linked(lib.TestCase):
         cls.folder = tempfile.mkdtemp(prefix="jeattach-linked.")
         cls.addClassCleanup(shutil.rmtree, cls.folder, True)
 
-    def start(self, program, preload=None):
+    def start(self, program, preload=None, words=()):
         directory = self.directory()
         ready = os.path.join(directory, "ready")
         env = dict(os.environ, MALLOC_CONF=lib.malloc_conf(directory))
         if preload:
             env["LD_PRELOAD"] = preload
-        process = self.process([program, ready], env=env, stdin=subprocess.DEVNULL)
+        process = self.process([program, ready, *map(str, words)], env=env, stdin=subprocess.DEVNULL)
         self.assertTrue(lib.wait_until(lambda: os.path.exists(ready)), "does not start")
         return process
 
@@ -170,6 +171,40 @@ class Linked(lib.TestCase):
         self.assert_ran(lib.run_tool("on", process.pid, "--instance", other))
         self.assertIs(self.status(process.pid)["prof.active"], False)
         self.assertIs(self.status(process.pid, "--instance", other)["prof.active"], True)
+
+    def parts(self, verb, pid, *words):
+        told = json.loads(self.assert_ran(lib.run_tool(verb, pid, "--json", *words)).text)
+        rss = told["rss"]
+        told = told["jemalloc"] if verb == "explain" else told
+        return dict(told.get("parts", told), rss=rss)
+
+    def test_memory_of_two(self):
+        """Both are counted, each once; the other one by its module, whichever is looked at."""
+        program = linked.build(SOURCE, "pie", "je_", self.folder, strip=False)
+        process = self.start(program, "libjemalloc.so.2", (40, 20))
+        numbers = {i["prefix"]: i["instance"] for i in self.status(process.pid)["instances"]}
+        for verb in ("stats", "explain", "frag"):
+            for prefix, other, own, rest in (("", "je_", 20, 40), ("je_", "", 40, 20)):
+                with self.subTest(verb=verb, prefix=prefix):
+                    words = ("--instance", numbers[prefix])
+                    told = self.parts(verb, process.pid, *words)
+                    self.assertAlmostEqual(told["in_use"] / MIB, own, delta=2)
+                    self.assertAlmostEqual(told["other"] / MIB, rest, delta=4)
+                    self.assertLess(told["outside"], 8 * MIB)
+                    text = self.assert_ran(lib.run_tool(verb, process.pid, *words)).text
+                    module = os.path.basename(program) if other else "libjemalloc.so.2"
+                    self.assertRegex(text, r"(?m)^  other +[\d.]+ MiB +[\d.]+ %%  jemalloc of %s "
+                                     r"\(--instance %s\)$" % (module, numbers[other]))
+            self.assertEqual(self.parts(verb, process.pid)["other"] // (8 * MIB), 5)
+
+    def test_growth_of_two(self):
+        """What one of them allocates grows once, whichever is looked at."""
+        program = linked.build(SOURCE, "pie", "je_", self.folder, strip=False)
+        process = self.start(program, "libjemalloc.so.2", (4, 4, "grow"))
+        numbers = {i["prefix"]: i["instance"] for i in self.status(process.pid)["instances"]}
+        told = json.loads(lib.run_tool("leak", process.pid, "--json", "-d", "3s", "--instance",
+                                       numbers["je_"]).text)
+        self.assertEqual([part["kind"] for part in told["parts"]], ["objects"], told["answer"])
 
     def test_two_instances_stripped(self):
         program = linked.build(SOURCE, "pie", "je_", self.folder, strip=True)

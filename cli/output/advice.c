@@ -10,6 +10,9 @@
 /* Below these parts of the free space in slabs a cause is not worth a line. */
 enum { SPREAD_PERCENT = 50 };
 
+/* Of retained pages in memory: huge pages of as much may hold them. */
+enum { RETAINED_PERCENT = 50 };
+
 /* Servers that can move their objects together while they run. */
 static const char *const defragmenting[] = {"redis-server", "valkey-server", "keydb-server"};
 
@@ -93,6 +96,15 @@ void advice_make(struct advice *advice, const struct advice_facts *facts)
         break;
     case ADVICE_PINNED:
         add_line(advice, "helps: only the program itself: its extent hooks keep these pages");
+        break;
+    case ADVICE_RETAINED:
+        if (is_part(facts->huge, facts->retained, RETAINED_PERCENT))
+            add_line(advice, "helps: thp:never in MALLOC_CONF at its start, as the kernel puts "
+                             "returned pages back into huge pages; or khugepaged/max_ptes_none 0");
+        else
+            add_line(advice,
+                     "helps: retain:false in MALLOC_CONF at its start: jemalloc then unmaps "
+                     "what it returns; it uses these pages for its next objects");
         break;
     case ADVICE_NONE:
         break;

@@ -12,11 +12,12 @@
 
 /* Where most of the free memory is. */
 enum advice_waste {
-    ADVICE_NONE,    /* nowhere: there is little of it */
-    ADVICE_SLABS,   /* between objects in slabs */
-    ADVICE_PAGES,   /* whole free pages: dirty and muzzy ones */
-    ADVICE_PADDING, /* behind large objects */
-    ADVICE_PINNED,  /* free pages that extent hooks keep */
+    ADVICE_NONE,     /* nowhere: there is little of it */
+    ADVICE_SLABS,    /* between objects in slabs */
+    ADVICE_PAGES,    /* whole free pages: dirty and muzzy ones */
+    ADVICE_PADDING,  /* behind large objects */
+    ADVICE_PINNED,   /* free pages that extent hooks keep */
+    ADVICE_RETAINED, /* address space without objects */
 };
 
 /* What is unknown stays 0. */
@@ -31,6 +32,8 @@ struct advice_facts {
     uint64_t slabs;      /* bytes between objects in slabs */
     uint64_t largest;    /* of them: in the arena that has most of it */
     unsigned arenas;     /* that have some of it */
+    uint64_t retained;   /* bytes of address space without objects that are in memory */
+    uint64_t huge;       /* bytes of the process in huge pages */
 };
 
 enum { ADVICE_LINES = 4, ADVICE_SIZE = 320 };

@@ -1,6 +1,7 @@
 #include "cli/output/explain_json.h"
 #include "cli/output/explain_text.h"
 #include "cli/output/explain_words.h"
+#include "cli/output/usage.h"
 #include "cli/verdict.h"
 #include "profile/names/short_name.h"
 
@@ -60,6 +61,7 @@ static void parts_json(const struct explain *explain, struct json *json)
         json_number(json, "variables", parts->written);
         json_number(json, "files", parts->files);
         json_number(json, "shared", parts->shared);
+        json_number(json, "devices", parts->devices);
         json_number(json, "huge", parts->huge);
         json_number(json, "lazy_free", parts->lazy_free);
     } else {
@@ -73,21 +75,12 @@ static void parts_json(const struct explain *explain, struct json *json)
 /* The parts by the names that stats has for them; what is not known is null. */
 static void explained_account_json(const struct explain *explain, struct json *json)
 {
-    static const char *const names[ACCOUNT_PARTS] = {
-        [ACCOUNT_IN_USE] = "in_use",   [ACCOUNT_SAMPLING] = "sampling",
-        [ACCOUNT_BETWEEN] = "between", [ACCOUNT_PAGES] = "free_pages",
-        [ACCOUNT_PINNED] = "pinned",   [ACCOUNT_OWN] = "own_data",
-        [ACCOUNT_OUTSIDE] = "outside",
-    };
     static const char *const sources[] = {
         [ACCOUNT_RECORDS] = "records", [ACCOUNT_CALL] = "call", [ACCOUNT_NONE] = NULL};
 
     json_object_begin(json, "parts");
     json_text_or_null(json, "source", sources[explain->account.source]);
-    for (enum account_part part = 0; part < ACCOUNT_PARTS; part++)
-        json_number_or_null(json, names[part], explain_knows(explain, part),
-                            explain_part(explain, part));
-    json_number(json, "absent", explain->sum.absent);
+    usage_parts_json(&explain->sum, json);
     json_object_end(json);
 }
 

@@ -6,6 +6,7 @@
 #include "cli/output/language_hint.h"
 #include "cli/output/sparkline.h"
 #include "cli/output/stdout.h"
+#include "cli/output/usage.h"
 #include "cli/verdict.h"
 
 #include <inttypes.h>
@@ -154,6 +155,7 @@ static void print_parts(const struct explain *explain, FILE *out)
     print_part_row("variables", parts->written, all, "changed pages of mapped files", out);
     print_part_row("files", parts->files, all, "code and mapped files", out);
     print_part_row("shared", parts->shared, all, "shared memory", out);
+    print_part_row("devices", parts->devices, all, "mapped buffers of sockets and devices", out);
 }
 
 static void add_rss_note(char *text, uint64_t bytes, const char *words)
@@ -192,6 +194,7 @@ static void add_kinds(const struct explain *explain, char *text)
     add_resident_kind(text, parts->written, all, "variables");
     add_resident_kind(text, parts->files, all, "files");
     add_resident_kind(text, parts->shared, all, "shared");
+    add_resident_kind(text, parts->devices, all, "devices");
 }
 
 static void print_explained_rss(const struct explain *explain, FILE *out)
@@ -218,22 +221,6 @@ static void print_explained_rss(const struct explain *explain, FILE *out)
 
 /* ---- jemalloc ---- */
 
-static const char *const part_meanings[ACCOUNT_PARTS] = {
-    [ACCOUNT_IN_USE] = "by the program",
-    [ACCOUNT_SAMPLING] = "what sampled objects take above their size",
-    [ACCOUNT_BETWEEN] = "free space between objects",
-    [ACCOUNT_PAGES] = "not yet returned to the kernel",
-    [ACCOUNT_PINNED] = "free pages that extent hooks keep",
-    [ACCOUNT_OWN] = "jemalloc's own data",
-    [ACCOUNT_OUTSIDE] = "code, stacks, files, other allocators",
-};
-
-static const char *const part_names[ACCOUNT_PARTS] = {
-    [ACCOUNT_IN_USE] = "in use",    [ACCOUNT_SAMPLING] = "sampling", [ACCOUNT_BETWEEN] = "between",
-    [ACCOUNT_PAGES] = "free pages", [ACCOUNT_PINNED] = "pinned",     [ACCOUNT_OWN] = "own data",
-    [ACCOUNT_OUTSIDE] = "outside",
-};
-
 /* What jemalloc has: its parts in their order, without those of which there is nothing. */
 static void print_jemalloc_counts(const struct explain *explain, const char *version,
                                   const struct subject *subject, FILE *out)
@@ -241,8 +228,7 @@ static void print_jemalloc_counts(const struct explain *explain, const char *ver
     const struct account *account = &explain->account;
     const struct fault *why =
         explain->no_account.code ? &explain->no_account : &explain->account.why;
-    const uint64_t absent = explain_absent(explain), whole = explain_whole(explain) + absent;
-    char cause[MESSAGE_LINE], text[UNITS_TEXT];
+    char cause[MESSAGE_LINE];
 
     if (!explain_counted(explain)) {
         print_labelled(out, "jemalloc", "%s: what it has in use is not known: %s", version,
@@ -252,12 +238,7 @@ static void print_jemalloc_counts(const struct explain *explain, const char *ver
     print_labelled(out, "jemalloc", "%s, counted %s%s", version,
                    explain->core ? "at its end" : "now",
                    account->counted.share < 1 ? ", estimated from a part" : "");
-    for (enum account_part part = 0; part < ACCOUNT_PARTS; part++)
-        print_part_row(part_names[part], explain_part(explain, part), whole, part_meanings[part],
-                       out);
-    if (absent > whole / 100)
-        fprintf(out, "  of these %11s           were never touched: they are not in memory\n",
-                units_bytes((double)absent, text));
+    usage_print_parts(account, out);
 }
 
 static void print_allocators(const struct explain *explain, const struct subject *subject,

@@ -124,6 +124,9 @@ static void write_part_fact(const struct explain *explain, enum explain_headline
 {
     static const char *const words[HEADLINES] = {
         [HEADLINE_SLABS] = "free space between objects, which no purge returns",
+        [HEADLINE_PADDING] = "free space behind large objects",
+        [HEADLINE_RETAINED] = "free memory that jemalloc counts as returned: no purge returns it",
+        [HEADLINE_OTHER] = "of another jemalloc",
         [HEADLINE_PAGES] = "free pages, which jeattach purge returns",
         [HEADLINE_PINNED] = "free pages that extent hooks keep",
         [HEADLINE_SAMPLING] = "the cost of sampling",
@@ -131,7 +134,9 @@ static void write_part_fact(const struct explain *explain, enum explain_headline
     };
     static const char *const core_words[HEADLINES] = {
         [HEADLINE_SLABS] = "free space between objects",
+        [HEADLINE_PADDING] = "free space behind large objects",
         [HEADLINE_PAGES] = "free pages",
+        [HEADLINE_OTHER] = "of another jemalloc",
         [HEADLINE_PINNED] = "free pages that extent hooks kept",
         [HEADLINE_SAMPLING] = "the cost of sampling",
         [HEADLINE_OWN] = "jemalloc's own data",
@@ -143,6 +148,7 @@ static void write_part_fact(const struct explain *explain, enum explain_headline
         [OUTSIDE_FILES] = "mapped files and code",
         [OUTSIDE_VARIABLES] = "changed pages of mapped files",
         [OUTSIDE_SHARED] = "shared memory",
+        [OUTSIDE_DEVICES] = "mapped buffers of sockets and devices",
     };
     const struct explain_class *largest = &explain->live.largest[0];
     const uint64_t whole = explain_whole(explain), all = explain_amount(explain, fact);
@@ -240,9 +246,6 @@ const char *explain_verdict(const struct explain *explain, char out[EXPLAIN_VERD
         append_words(out, " and is %s",
                      explain->refusal.code == FAULT_FROZEN ? "frozen" : "stopped");
     write_facts(explain, out);
-    if (explain_absent(explain) > explain->resident.rss / 4)
-        append_words(out, "; jemalloc has %s more that were never touched",
-                     units_bytes((double)explain_absent(explain), rate));
     if (!explain->facts.halted)
         write_memory_change(explain, out);
     if (explain->limited && !explain->machine && explain->use_rise.state == RISE_GROWING &&
@@ -255,11 +258,13 @@ const char *explain_verdict(const struct explain *explain, char out[EXPLAIN_VERD
 const char *explain_headline_name(const struct explain *explain)
 {
     static const char *const names[HEADLINES] = {
-        [HEADLINE_LIMIT] = "limit",     [HEADLINE_GROWTH] = "growth",
-        [HEADLINE_SLABS] = "between",   [HEADLINE_PAGES] = "free_pages",
-        [HEADLINE_PINNED] = "pinned",   [HEADLINE_IN_USE] = "in_use",
-        [HEADLINE_OWN] = "own_data",    [HEADLINE_SAMPLING] = "sampling",
-        [HEADLINE_SWAPPED] = "swapped", [HEADLINE_OUTSIDE] = "outside",
+        [HEADLINE_LIMIT] = "limit",       [HEADLINE_GROWTH] = "growth",
+        [HEADLINE_SLABS] = "slabs",       [HEADLINE_PAGES] = "free_pages",
+        [HEADLINE_PADDING] = "padding",   [HEADLINE_RETAINED] = "retained",
+        [HEADLINE_OTHER] = "other",       [HEADLINE_PINNED] = "pinned",
+        [HEADLINE_IN_USE] = "in_use",     [HEADLINE_OWN] = "own_data",
+        [HEADLINE_SAMPLING] = "sampling", [HEADLINE_SWAPPED] = "swapped",
+        [HEADLINE_OUTSIDE] = "outside",
     };
 
     return explain->order_count ? names[explain->order[0]] : NULL;
@@ -273,6 +278,8 @@ void explain_advice(const struct explain *explain, struct advice *advice)
                                  .program = attachment->target.stat.comm,
                                  .in_program = attachment->instance.in_program,
                                  .has_stacks = true, /* the next command shows them */
+                                 .huge = explain->account.process.huge,
+                                 .retained = explain_amount(explain, HEADLINE_RETAINED),
                                  .slabs = explain_amount(explain, HEADLINE_SLABS)};
 
     for (size_t i = explain->order_count; i-- > 0;)
@@ -280,6 +287,8 @@ void explain_advice(const struct explain *explain, struct advice *advice)
             facts.most = ADVICE_SLABS;
         else if (explain->order[i] == HEADLINE_PINNED)
             facts.most = ADVICE_PINNED;
+        else if (explain->order[i] == HEADLINE_RETAINED)
+            facts.most = ADVICE_RETAINED;
     advice_make(advice, &facts);
 }
 
@@ -295,7 +304,7 @@ static const struct {
     [STEP_PURGE] = {"purge", "purge", "",
                     "jemalloc keeps free pages, and this returns them to the kernel"},
     [STEP_FRAG] = {"frag", "frag", "",
-                   "few objects keep many pages; this shows their sizes, or their calls"},
+                   "this shows what keeps the free memory in place, and what helps"},
     [STEP_DUMP] = {"dump", "dump", " -f text",
                    "its profile shows which calls allocated what is in use"},
     [STEP_RECORD] = {"record", "record", " -d 60s -f text",

@@ -4,6 +4,7 @@
 #include "cli/message.h"
 #include "cli/output/advice.h"
 #include "cli/output/attachment_json.h"
+#include "cli/output/usage.h"
 #include "cli/output/wrap.h"
 #include "profile/stack_text.h"
 #include "profile/views/call_label.h"
@@ -22,35 +23,10 @@ enum { SAMPLES_FEW = 8 };
 
 /* ---- the parts ---- */
 
-/* Those of the account, of which the space between objects is divided. */
-enum part {
-    PART_IN_USE,
-    PART_SAMPLING,
-    PART_SLABS,
-    PART_PADDING,
-    PART_PAGES,
-    PART_PINNED,
-    PART_OWN,
-    PART_OUTSIDE,
-    PARTS
-};
-
-static const char *const part_names[PARTS] = {"in use",     "sampling", "slabs",    "padding",
-                                              "free pages", "pinned",   "own data", "outside"};
-static const char *const part_keys[PARTS] = {"in_use",     "sampling", "slabs",    "padding",
-                                             "free_pages", "pinned",   "own_data", "outside"};
-
+/* Those of the account, and what of it is free. */
 struct parts {
-    bool known[PARTS];
-    uint64_t bytes[PARTS];
-    bool has_rss;      /* else of stats.resident */
-    uint64_t resident; /* the RSS, or stats.resident */
-    uint64_t absent;   /* counted, but not in memory */
-    uint64_t whole;    /* the sum of the parts: resident + absent */
-    uint64_t waste;    /* of free memory of jemalloc, what is in memory at least */
-    uint64_t returned; /* what a purge returns at most */
-    uint64_t padding;  /* of padding, what is in memory at least */
-    uint64_t pages;    /* and of free pages */
+    struct account_sum sum;
+    uint64_t waste;
 };
 
 static uint64_t left_of(uint64_t bytes, uint64_t part)
@@ -58,94 +34,28 @@ static uint64_t left_of(uint64_t bytes, uint64_t part)
     return bytes > part ? bytes - part : 0;
 }
 
-static uint64_t sum_of(uint64_t a, uint64_t b)
+static struct parts make_parts(const struct frag_view *view)
 {
-    return __builtin_add_overflow(a, b, &a) ? UINT64_MAX : a;
-}
+    struct parts parts = {.sum = account_sum_up(&view->frag->account)};
 
-/*
- * jemalloc also counts pages that were never touched. Of free pages the kernel tells which are in
- * memory. The others are behind objects that are sampled, then in what these take beyond their
- * size, and then behind large objects. All regions of a slab have been in use.
- */
-static void take_off_absent(const struct frag *frag, const struct account_sum *sum,
-                            struct parts *parts)
-{
-    const uint64_t pages = parts->bytes[PART_PAGES], padding = parts->bytes[PART_PADDING],
-                   large = left_of(padding, frag->behind_sampled);
-    uint64_t absent = parts->absent;
-
-    if (sum->has_present) {
-        parts->pages = parts->returned = sum->present[ACCOUNT_PAGES];
-        parts->padding = left_of(sum->present[ACCOUNT_BETWEEN], parts->bytes[PART_SLABS]);
-        return;
-    }
-    parts->returned = pages < parts->resident ? pages : parts->resident;
-    absent = left_of(absent, padding - large + parts->bytes[PART_SAMPLING]);
-    parts->padding = left_of(large, absent);
-    parts->pages = left_of(parts->returned, left_of(absent, large));
-}
-
-/* The account is of another moment than the slabs: their part is at most the space between. */
-static void make_parts(const struct frag_view *view, struct parts *parts)
-{
-    static const enum account_part same[PARTS] = {
-        [PART_IN_USE] = ACCOUNT_IN_USE, [PART_SAMPLING] = ACCOUNT_SAMPLING,
-        [PART_PAGES] = ACCOUNT_PAGES,   [PART_PINNED] = ACCOUNT_PINNED,
-        [PART_OWN] = ACCOUNT_OWN,       [PART_OUTSIDE] = ACCOUNT_OUTSIDE,
-        [PART_SLABS] = ACCOUNT_BETWEEN, [PART_PADDING] = ACCOUNT_BETWEEN};
-    struct account account = view->frag->account;
-    struct account_sum sum;
-
-    memset(parts, 0, sizeof *parts);
-    parts->has_rss = account.process.rss > 0;
-    if (!parts->has_rss)
-        account.process.rss = account.counted.gauges.resident;
-    sum = account_sum_up(&account);
-    for (enum part i = 0; i < PARTS; i++) {
-        parts->known[i] = sum.known[same[i]];
-        parts->bytes[i] = sum.bytes[same[i]];
-    }
-    parts->known[PART_OUTSIDE] &= parts->has_rss;
-    parts->resident = account.process.rss;
-    parts->absent = sum.absent;
-    parts->whole = sum.whole;
-    parts->bytes[PART_SLABS] = view->waste->bytes;
-    if (!sum.known[ACCOUNT_BETWEEN]) { /* the sum has it in what is outside */
-        parts->known[PART_SLABS] = true;
-        parts->bytes[PART_OUTSIDE] = left_of(parts->bytes[PART_OUTSIDE], view->waste->bytes);
-    } else if (parts->bytes[PART_SLABS] > sum.bytes[ACCOUNT_BETWEEN]) {
-        parts->bytes[PART_SLABS] = sum.bytes[ACCOUNT_BETWEEN];
-    }
-    parts->bytes[PART_PADDING] = left_of(sum.bytes[ACCOUNT_BETWEEN], parts->bytes[PART_SLABS]);
-    take_off_absent(view->frag, &sum, parts);
-    parts->waste = sum_of(sum_of(parts->bytes[PART_SLABS], parts->padding),
-                          sum_of(parts->pages, parts->bytes[PART_PINNED]));
+    for (enum account_part part = ACCOUNT_SLABS; part <= ACCOUNT_RETAINED; part++)
+        parts.waste += parts.sum.bytes[part];
+    return parts;
 }
 
 /* ---- the answer ---- */
 
-enum verdict { VERDICT_NONE, VERDICT_SLABS, VERDICT_PAGES, VERDICT_PADDING, VERDICT_PINNED };
-
-static const char *const verdict_names[] = {
-    [VERDICT_NONE] = "none",       [VERDICT_SLABS] = "slabs",   [VERDICT_PAGES] = "pages",
-    [VERDICT_PADDING] = "padding", [VERDICT_PINNED] = "pinned",
-};
-
-static enum verdict judge(const struct parts *parts)
+/* The part that has most of what is free; ACCOUNT_PARTS: there is little of it. */
+static enum account_part judge(const struct parts *parts)
 {
-    const uint64_t sizes[] = {[VERDICT_SLABS] = parts->bytes[PART_SLABS],
-                              [VERDICT_PAGES] = parts->pages,
-                              [VERDICT_PADDING] = parts->padding,
-                              [VERDICT_PINNED] = parts->bytes[PART_PINNED]};
-    enum verdict most = VERDICT_SLABS;
+    enum account_part most = ACCOUNT_SLABS;
 
     if (parts->waste < WASTE_LEAST ||
-        (double)parts->waste * 100 < (double)parts->resident * WASTE_LEAST_PERCENT)
-        return VERDICT_NONE;
-    for (enum verdict i = VERDICT_SLABS; i <= VERDICT_PINNED; i++)
-        if (sizes[i] > sizes[most])
-            most = i;
+        (double)parts->waste * 100 < (double)parts->sum.whole * WASTE_LEAST_PERCENT)
+        return ACCOUNT_PARTS;
+    for (enum account_part part = ACCOUNT_SLABS; part <= ACCOUNT_RETAINED; part++)
+        if (parts->sum.bytes[part] > parts->sum.bytes[most])
+            most = part;
     return most;
 }
 
@@ -277,87 +187,45 @@ static void describe_slabs(const struct frag_view *view, const struct parts *par
 }
 
 static const char *describe_answer(const struct frag_view *view, const struct parts *parts,
-                                   enum verdict verdict, char out[ANSWER_BYTES])
+                                   char out[ANSWER_BYTES])
 {
-    static const char *const others[] = {
-        [VERDICT_NONE] = "",
-        [VERDICT_SLABS] = "in slabs",
-        [VERDICT_PAGES] = "free pages, which jeattach purge returns",
-        [VERDICT_PADDING] = "behind large objects, in their last pages",
-        [VERDICT_PINNED] = "free pages pinned by hooks; never returned",
+    static const char *const others[ACCOUNT_PARTS] = {
+        [ACCOUNT_SLABS] = "in slabs",
+        [ACCOUNT_PAGES] = "free pages, which jeattach purge returns",
+        [ACCOUNT_PADDING] = "behind large objects, in their last pages",
+        [ACCOUNT_PINNED] = "free pages pinned by hooks; never returned",
+        [ACCOUNT_RETAINED] = "free memory that jemalloc counts as returned",
     };
-    const double bytes[] = {[VERDICT_SLABS] = (double)parts->bytes[PART_SLABS],
-                            [VERDICT_PAGES] = (double)parts->pages,
-                            [VERDICT_PADDING] = (double)parts->padding,
-                            [VERDICT_PINNED] = (double)parts->bytes[PART_PINNED]};
+    const enum account_part most = judge(parts);
     int len;
 
-    if (verdict == VERDICT_SLABS && view->waste->count) {
+    if (most == ACCOUNT_SLABS && view->waste->count) {
         describe_slabs(view, parts, out, ANSWER_BYTES);
-    } else if (verdict == VERDICT_NONE) {
+    } else if (most == ACCOUNT_PARTS) {
         len = snprintf(out, ANSWER_BYTES, "no waste to speak of: ");
-        len += describe_part(view, (double)parts->waste, (double)parts->resident, out + len,
+        len += describe_part(view, (double)parts->waste, (double)parts->sum.whole, out + len,
                              ANSWER_BYTES - (size_t)len);
-        snprintf(out + len, ANSWER_BYTES - (size_t)len, " (%s) are free memory of jemalloc",
-                 parts->has_rss ? "RSS" : "stats.resident");
+        snprintf(out + len, ANSWER_BYTES - (size_t)len, " (RSS) are free memory of jemalloc");
     } else {
-        len = describe_part(view, bytes[verdict], (double)parts->waste, out, ANSWER_BYTES);
-        snprintf(out + len, ANSWER_BYTES - (size_t)len, " of waste are %s", others[verdict]);
+        len = describe_part(view, (double)parts->sum.bytes[most], (double)parts->waste, out,
+                            ANSWER_BYTES);
+        snprintf(out + len, ANSWER_BYTES - (size_t)len, " of waste are %s", others[most]);
     }
     return out;
 }
 
 /* ---- the table of parts ---- */
 
-/* What is not one of the parts. */
-static void print_beside(const struct frag_view *view, const char *name, uint64_t bytes,
-                         const char *meaning, FILE *out)
+static void print_frag_parts(const struct frag_view *view, const struct parts *parts, FILE *out)
 {
     char text[DISPLAY_NUMBER_SIZE];
 
-    if (bytes)
-        fprintf(out, "  %-10s %9s %8s  %s\n", name,
-                display_bytes(view->display, (double)bytes, text), "", meaning);
-}
-
-static const char *const part_meanings[PARTS] = {
-    [PART_IN_USE] = "by the program",
-    [PART_SAMPLING] = "what sampled objects take beyond their size",
-    [PART_SLABS] = "free space between objects; no purge returns it",
-    [PART_PADDING] = "free space behind large and sampled objects",
-    [PART_PAGES] = "not returned yet; jeattach purge returns them",
-    [PART_PINNED] = "free pages pinned by hooks; never returned",
-    [PART_OWN] = "jemalloc's own",
-    [PART_OUTSIDE] = "not jemalloc: code, stacks, files, other heaps",
-};
-
-static void print_frag_parts(const struct frag_view *view, const struct parts *parts, FILE *out)
-{
-    const struct stats_gauges *gauges = &view->frag->account.counted.gauges;
-    char resident[DISPLAY_NUMBER_SIZE], text[DISPLAY_NUMBER_SIZE], share[16];
-
-    fprintf(out, "%s %s", parts->has_rss ? "RSS" : "stats.resident",
-            display_bytes(view->display, (double)parts->resident, resident));
-    if (parts->absent)
-        fprintf(out, ", and %s that are counted but not in memory",
-                display_bytes(view->display, (double)parts->absent, text));
-    fputs(":\n", out);
-    for (enum part i = 0; i < PARTS; i++) {
-        if (!parts->known[i] || !parts->bytes[i])
-            continue;
-        snprintf(share, sizeof share, "%.1f %%",
-                 display_percent((double)parts->bytes[i], (double)parts->whole));
-        fprintf(out, "  %-10s %9s %8s  %s\n", part_names[i],
-                display_bytes(view->display, (double)parts->bytes[i], text), share,
-                part_meanings[i]);
-    }
-    if (counted_has(&view->frag->account.counted, CTL_RETAINED))
-        print_beside(view, "retained", gauges->retained,
-                     "address space without memory, not in the RSS", out);
-    if (parts->returned > 0)
+    fprintf(out, "RSS %s:\n", display_bytes(view->display, (double)parts->sum.whole, text));
+    usage_print_parts(&view->frag->account, out);
+    if (parts->sum.bytes[ACCOUNT_PAGES])
         fprintf(out, "jeattach purge would return up to %s\n",
-                display_bytes(view->display, (double)parts->returned, text));
-    if (judge(parts) == VERDICT_SLABS)
+                display_bytes(view->display, (double)parts->sum.bytes[ACCOUNT_PAGES], text));
+    if (judge(parts) == ACCOUNT_SLABS)
         fputs("a slab is returned only when all objects in it are freed\n", out);
 }
 
@@ -534,9 +402,9 @@ static void make_advice(const struct frag_view *view, const struct parts *parts,
                         char place[PLACE_TEXT_SIZE], struct advice *advice)
 {
     static const enum advice_waste most[] = {
-        [VERDICT_NONE] = ADVICE_NONE,     [VERDICT_SLABS] = ADVICE_SLABS,
-        [VERDICT_PAGES] = ADVICE_PAGES,   [VERDICT_PADDING] = ADVICE_PADDING,
-        [VERDICT_PINNED] = ADVICE_PINNED,
+        [ACCOUNT_SLABS] = ADVICE_SLABS,       [ACCOUNT_PAGES] = ADVICE_PAGES,
+        [ACCOUNT_PADDING] = ADVICE_PADDING,   [ACCOUNT_PINNED] = ADVICE_PINNED,
+        [ACCOUNT_RETAINED] = ADVICE_RETAINED, [ACCOUNT_PARTS] = ADVICE_NONE,
     };
     const struct frag *frag = view->frag;
     const struct keeper keeper = find_keeper(view->waste);
@@ -547,6 +415,8 @@ static void make_advice(const struct frag_view *view, const struct parts *parts,
                                  .can_sample = view->samples != NULL,
                                  .has_stacks = view->samples && view->samples->count,
                                  .slabs = view->waste->bytes,
+                                 .retained = parts->sum.bytes[ACCOUNT_RETAINED],
+                                 .huge = frag->account.process.huge,
                                  .largest = frag->largest,
                                  .arenas = frag->arenas};
 
@@ -559,15 +429,14 @@ void frag_print(const struct frag_view *view, FILE *out)
 {
     const bool colors = view->display->colors;
     char place[PLACE_TEXT_SIZE], clean[64], text[ANSWER_BYTES];
+    const struct parts parts = make_parts(view);
     struct advice advice;
-    struct parts parts;
     struct wrap wrap;
     FILE *line;
 
-    make_parts(view, &parts);
     line = wrap_begin(&wrap, out);
     fprintf(line, "%s[%d] ", message_clean(view->name, clean, sizeof clean), view->pid);
-    text_write_clean(line, describe_answer(view, &parts, judge(&parts), text), "");
+    text_write_clean(line, describe_answer(view, &parts, text), "");
     fputc('\n', line);
     fputs(colors ? "\033[1m" : "", out);
     wrap_end(&wrap, 0, out);
@@ -631,31 +500,22 @@ void frag_json(const struct frag_view *view, struct json *json)
     const struct counted *counted = &frag->account.counted;
     const struct stats_gauges *gauges = &counted->gauges;
     char text[ANSWER_BYTES], place[PLACE_TEXT_SIZE];
+    const struct parts parts = make_parts(view);
+    const enum account_part most = judge(&parts);
     struct advice advice;
-    struct parts parts;
 
-    make_parts(view, &parts);
     make_advice(view, &parts, place, &advice);
-    json_text(json, "verdict", verdict_names[judge(&parts)]);
-    json_text(json, "answer", describe_answer(view, &parts, judge(&parts), text));
+    json_text(json, "verdict", most == ACCOUNT_PARTS ? "none" : usage_parts[most].key);
+    json_text(json, "answer", describe_answer(view, &parts, text));
     json_text(json, "profile", profile_word(view));
-    json_number_or_null(json, "rss", parts.has_rss, parts.resident);
+    json_number(json, "rss", parts.sum.whole);
     json_number_or_null(json, "resident", counted_has(counted, CTL_RESIDENT), gauges->resident);
     json_number_or_null(json, "allocated", counted_has(counted, CTL_ALLOCATED), gauges->allocated);
-
-    /* As all verbs have them: the space between objects is one, whose parts come behind. */
     json_object_begin(json, "parts");
-    for (enum part i = 0; i < PARTS; i++)
-        if (i == PART_SLABS)
-            json_number(json, "between", sum_of(parts.bytes[i], parts.bytes[PART_PADDING]));
-        else if (i != PART_PADDING)
-            json_number_or_null(json, part_keys[i], parts.known[i], parts.bytes[i]);
+    usage_parts_json(&parts.sum, json);
     json_object_end(json);
-    for (enum part i = PART_SLABS; i <= PART_PADDING; i++)
-        json_number_or_null(json, part_keys[i], parts.known[i], parts.bytes[i]);
-    json_number(json, "absent", parts.absent);
     json_number(json, "waste", parts.waste);
-    json_number(json, "returned_by_purge", parts.returned);
+    json_number(json, "returned_by_purge", parts.sum.bytes[ACCOUNT_PAGES]);
     json_number_or_null(json, "retained", counted_has(counted, CTL_RETAINED), gauges->retained);
     json_number(json, "by_samples", frag->by_object ? by_stacks(view->waste) : 0);
     json_number(json, "by_inference", frag->by_object ? 0 : by_stacks(view->waste));

@@ -155,8 +155,8 @@ static void write_memory(const struct leak_view *view, const struct part *part, 
                 units_bytes(part->bytes, text),
                 units_duration((uint64_t)(watched_seconds(view) * 1e9), time));
     if (part->memory == GROW_JEMALLOC && view->verdict) {
-        fputs(" in jemalloc's heap, but not in objects in use (exact): free space between them; "
-              "jeattach frag shows whose",
+        fputs(" in jemalloc's heap, but not in objects in use (exact): free memory; jeattach frag "
+              "shows its parts",
               out);
         return;
     }

@@ -1,5 +1,6 @@
 #include "cli/output/top_json.h"
 #include "cli/output/attachment_json.h"
+#include "cli/output/usage.h"
 #include "profile/views/growth.h"
 
 #include <time.h>
@@ -11,16 +12,16 @@ static void json_gauges(struct json *json, const struct trends *trends)
     json_object_begin(json, "gauges");
     for (enum gauge i = 0; i < GAUGE_COUNT; i++)
         if (now && now->known[i])
-            json_number(json, gauge_name(i), now->bytes[i]);
+            json_number(json, usage_gauge_name(i, true), now->bytes[i]);
         else
-            json_null(json, gauge_name(i));
+            json_null(json, usage_gauge_name(i, true));
     json_object_end(json);
     json_object_begin(json, "per_second");
     for (enum gauge i = 0; i < GAUGE_COUNT; i++)
         if (trends_has_rate(trends, i))
-            json_rounded(json, gauge_name(i), trends_rate(trends, i));
+            json_rounded(json, usage_gauge_name(i, true), trends_rate(trends, i));
         else
-            json_null(json, gauge_name(i));
+            json_null(json, usage_gauge_name(i, true));
     json_object_end(json);
     json_number(json, "window_ns", trends_window(trends));
 }

@@ -142,12 +142,12 @@ static const char *cause_of_rss(const struct layout *view)
 {
     const struct trends *trends = &view->model->trends;
 
-    if (trends_direction(trends, GAUGE_ALLOCATED) != TREND_STEADY ||
+    if (trends_direction(trends, GAUGE_IN_USE) != TREND_STEADY ||
         trends_direction(trends, GAUGE_RSS) != TREND_GROWING)
         return NULL;
-    if (trends_direction(trends, GAUGE_RESIDENT) == TREND_GROWING)
-        return "allocated is steady: free pages that jemalloc keeps";
-    return "allocated is steady: memory outside jemalloc, or newly touched";
+    if (trends_direction(trends, GAUGE_PAGES) == TREND_GROWING)
+        return "in use is steady: free pages that jemalloc keeps";
+    return "in use is steady: memory outside jemalloc, or newly touched";
 }
 
 static void write_trend(struct layout *view)
@@ -156,18 +156,18 @@ static void write_trend(struct layout *view)
     static const char *const words[] = {
         [TREND_STEADY] = "steady", [TREND_GROWING] = "growing", [TREND_SHRINKING] = "shrinking"};
     const char *cause = cause_of_rss(view);
-    bool counted = trends_has_rate(trends, GAUGE_ALLOCATED);
-    enum gauge main_gauge = counted && !cause ? GAUGE_ALLOCATED : GAUGE_RSS;
-    enum gauge other = main_gauge == GAUGE_RSS ? GAUGE_ALLOCATED : GAUGE_RSS;
+    bool counted = trends_has_rate(trends, GAUGE_IN_USE);
+    enum gauge main_gauge = counted && !cause ? GAUGE_IN_USE : GAUGE_RSS;
+    enum gauge other = main_gauge == GAUGE_RSS ? GAUGE_IN_USE : GAUGE_RSS;
     struct line *line = begin_view_line(view);
     char rate[UNITS_TEXT], window[UNITS_TEXT];
 
     line_printf(line, "%s: %s %s", words[trends_direction(trends, main_gauge)],
-                gauge_name(main_gauge), rate_of(view, main_gauge, rate));
+                usage_gauge_name(main_gauge, false), rate_of(view, main_gauge, rate));
     if (cause)
         line_printf(line, "; %s", cause);
     else if (trends_has_rate(trends, other))
-        line_printf(line, ", %s %s", gauge_name(other), rate_of(view, other, rate));
+        line_printf(line, ", %s %s", usage_gauge_name(other, false), rate_of(view, other, rate));
     line_printf(line, " (over %s)", units_duration(trends_window(trends), window));
     end_view_line(view, TOP_PLAIN);
 }
@@ -245,7 +245,7 @@ static void write_gauge(struct layout *view, enum gauge gauge)
     const struct gauge_values *now = trends_now(trends);
     char text[UNITS_TEXT];
 
-    line_printf(&view->line, "%-9s %11s", gauge_name(gauge),
+    line_printf(&view->line, "%-10s %10s", usage_gauge_name(gauge, false),
                 now && now->known[gauge] ? units_bytes((double)now->bytes[gauge], text) : "-");
     if (trends_has_rate(trends, gauge))
         line_printf(&view->line, " %14s", rate_text(trends_rate(trends, gauge), false, text));
@@ -266,24 +266,41 @@ static void write_sparkline(struct layout *view)
     end_view_line(view, TOP_PLAIN);
 }
 
+/* The usual ones keep their places; the others are shown while there is something of them. */
+static size_t list_gauges(const struct layout *view, enum gauge list[GAUGE_COUNT])
+{
+    static const enum gauge usual[] = {GAUGE_RSS, GAUGE_IN_USE,  GAUGE_SLABS,   GAUGE_PAGES,
+                                       GAUGE_OWN, GAUGE_OUTSIDE, GAUGE_PADDING, GAUGE_SAMPLING};
+    const struct gauge_values *now = trends_now(&view->model->trends);
+    size_t count = view->model->has_stats ? ARRAY_LEN(usual) : 1;
+
+    memcpy(list, usual, sizeof usual);
+    for (enum gauge gauge = 0; now && count > 1 && gauge < GAUGE_COUNT; gauge++) {
+        bool listed = !now->bytes[gauge];
+        for (size_t i = 0; i < ARRAY_LEN(usual); i++)
+            listed |= usual[i] == gauge;
+        if (!listed)
+            list[count++] = gauge;
+    }
+    return count;
+}
+
 static void write_gauges(struct layout *view)
 {
-    static const enum gauge left[] = {GAUGE_RSS, GAUGE_ALLOCATED, GAUGE_ACTIVE, GAUGE_RESIDENT},
-                            right[] = {GAUGE_METADATA, GAUGE_MAPPED, GAUGE_RETAINED,
-                                       GAUGE_SAMPLING};
-    bool two = view->columns >= 2 * CELL;
-    size_t count = view->model->has_stats ? two ? ARRAY_LEN(left) : GAUGE_COUNT : 1;
+    enum gauge list[GAUGE_COUNT];
+    const size_t count = list_gauges(view, list);
+    const size_t across = view->columns >= 2 * CELL && count > 1 ? 2 : 1;
     size_t rest = view->written + ROWS_AT_LEAST + 1, most = view->size->lines;
-    size_t lines = count;
+    size_t lines = (count + across - 1) / across, shown = lines;
 
-    if (most && rest + count > most) /* rows are to remain for the sites */
-        lines = most > rest ? most - rest : 1;
-    for (size_t i = 0; i < lines; i++) {
+    if (most && rest + lines > most) /* rows are to remain for the sites */
+        shown = most > rest ? most - rest : 1;
+    for (size_t i = 0; i < shown && i < lines; i++) {
         begin_view_line(view);
-        write_gauge(view, (enum gauge)i);
-        if (two && view->model->has_stats && i < ARRAY_LEN(right)) {
+        write_gauge(view, list[i]);
+        if (across == 2 && i + lines < count) {
             line_fill(&view->line, CELL + 3);
-            write_gauge(view, right[i]);
+            write_gauge(view, list[i + lines]);
         }
         end_view_line(view, TOP_PLAIN);
     }

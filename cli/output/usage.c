@@ -6,9 +6,8 @@
 #include <string.h>
 
 enum field_kind {
-    FIELD_PART,   /* of the RSS and what is absent: it has a share */
-    FIELD_RSS,    /* their sum, but for what is absent */
-    FIELD_ABSENT, /* has a line of its own in the table */
+    FIELD_PART, /* of the RSS: it has a share */
+    FIELD_RSS,
     FIELD_KERNEL,
     FIELD_GAUGE, /* of jemalloc */
 };
@@ -21,78 +20,61 @@ struct usage_field {
     uint64_t bytes;
 };
 
+enum { OTHER_TEXT = 160 };
+
 enum { KERNEL_FIELDS = 4, FIELDS = ACCOUNT_PARTS + KERNEL_FIELDS + CTL_GAUGES + 1 };
 
 /* ---- the fields ---- */
 
-static const struct usage_field part_fields[ACCOUNT_PARTS] = {
-    [ACCOUNT_IN_USE] = {.kind = FIELD_PART,
-                        .name = "in use",
-                        .member = "in_use",
-                        .metric = "in_use",
-                        .meaning = "by the program",
-                        .help = "In use by the program.",
-                        .wanted = true},
-    [ACCOUNT_SAMPLING] = {.kind = FIELD_PART,
-                          .name = "sampling",
-                          .member = "sampling",
-                          .metric = "sampling",
-                          .meaning = "what sampling adds: a sampled object takes pages of its own",
-                          .help = "What sampled objects take above their size class."},
-    [ACCOUNT_BETWEEN] = {.kind = FIELD_PART,
-                         .name = "between",
-                         .member = "between",
-                         .metric = "between",
-                         .meaning = "free space between objects, in pages that hold some",
-                         .help = "Free space between objects, in pages that hold some.",
-                         .wanted = true},
-    [ACCOUNT_PAGES] = {.kind = FIELD_PART,
-                       .name = "free pages",
-                       .member = "free_pages",
-                       .metric = "free_pages",
-                       .meaning = "free pages that are not yet returned to the kernel",
-                       .help = "Free pages that are not yet returned to the kernel.",
-                       .wanted = true},
-    [ACCOUNT_PINNED] = {.kind = FIELD_PART,
-                        .name = "pinned",
-                        .member = "pinned",
-                        .metric = "pinned",
-                        .meaning =
-                            "free pages that extent hooks have pinned: no purge returns them",
-                        .help = "Free pages that are pinned (stats.pinned)."},
-    [ACCOUNT_OWN] = {.kind = FIELD_PART,
-                     .name = "own data",
-                     .member = "own_data",
-                     .metric = "own_data",
-                     .meaning = "of jemalloc itself",
-                     .help = "Data structures of jemalloc itself that are in memory.",
-                     .wanted = true},
-    [ACCOUNT_OUTSIDE] = {.kind = FIELD_PART,
-                         .name = "outside",
-                         .member = "outside",
-                         .metric = "outside",
-                         .meaning = "outside jemalloc: code, stacks, files, other allocators",
-                         .help = "RSS outside jemalloc.",
-                         .wanted = true},
+const struct usage_part usage_parts[ACCOUNT_PARTS] = {
+    [ACCOUNT_IN_USE] = {"in use", "in_use", "by the program", "In use by the program."},
+    [ACCOUNT_SAMPLING] = {"sampling", "sampling", "what sampled objects take beyond their size",
+                          "What sampled objects take beyond their size class."},
+    [ACCOUNT_SLABS] = {"slabs", "slabs", "free space between objects; no purge helps",
+                       "Free space between objects, in pages that hold some."},
+    [ACCOUNT_PADDING] = {"padding", "padding", "free space behind large objects",
+                         "Free space behind large objects, in their last pages."},
+    [ACCOUNT_PAGES] = {"free pages", "free_pages", "not in use; jeattach purge returns them",
+                       "Free pages that are not yet returned to the kernel."},
+    [ACCOUNT_PINNED] = {"pinned", "pinned", "free pages that extent hooks keep",
+                        "Free pages that are pinned (stats.pinned)."},
+    [ACCOUNT_RETAINED] = {"retained", "retained", "free, though jemalloc counts it as returned",
+                          "Free memory that jemalloc counts as returned (of stats.retained)."},
+    [ACCOUNT_OWN] = {"own data", "own_data", "of jemalloc itself",
+                     "Data structures of jemalloc itself that are in memory."},
+    [ACCOUNT_OTHER] = {"other", "other", "of other jemallocs", "Of other jemallocs."},
+    [ACCOUNT_OUTSIDE] = {"outside", "outside", "code, stacks, files, other allocators",
+                         "RSS outside jemalloc."},
 };
+
+const char *usage_gauge_name(enum gauge gauge, bool json)
+{
+    if (gauge == GAUGE_RSS)
+        return "RSS";
+    if (gauge == GAUGE_ABSENT)
+        return "absent";
+    return json ? usage_parts[gauge].key : usage_parts[gauge].name;
+}
+
+static const char absent_meaning[] = "counted by jemalloc, but not in memory";
 
 static void fill_kernel(const struct account *account, struct usage_field fields[KERNEL_FIELDS])
 {
     static const char *const sources[] = {
-        [USAGE_ROLLUP] = "in memory, as counted by the kernel (smaps_rollup)",
-        [USAGE_SMAPS] = "in memory, as counted by the kernel (smaps)",
-        [USAGE_STATUS] = "in memory, as counted by the kernel (status)"};
+        [USAGE_ROLLUP] = "as counted by the kernel (smaps_rollup)",
+        [USAGE_SMAPS] = "as counted by the kernel (smaps)",
+        [USAGE_STATUS] = "as counted by the kernel (status)"};
     const struct proc_usage *process = &account->process;
     const struct account_sum sum = account_sum_up(account);
     const bool known = account->has_process;
     const struct usage_field all[KERNEL_FIELDS] = {
         {FIELD_RSS, "RSS", "rss", "process_resident", sources[account->rss_source],
          "Memory of the whole process (RSS).", .known = known, .bytes = process->rss},
-        {FIELD_ABSENT, NULL, "absent", "absent", NULL,
+        {FIELD_KERNEL, "absent", "absent", "absent", absent_meaning,
          "Counted by jemalloc, but not in memory: never touched, or swapped out.",
-         .known = sum.has_rss, .bytes = sum.absent},
+         .known = known && account->source != ACCOUNT_NONE, .bytes = sum.absent},
         {FIELD_KERNEL, "lazy free", "lazy_free", "process_lazy_free",
-         "part of the RSS: muzzy pages, which the kernel reclaims when it needs memory",
+         "of the RSS: the kernel may reclaim it",
          "Part of the RSS that the kernel may reclaim.",
          .known = known && account->rss_source != USAGE_STATUS, .bytes = process->lazy_free},
         {FIELD_KERNEL, "swapped", "swap", "process_swap", "not in the RSS",
@@ -111,23 +93,22 @@ static void fill_gauges(const struct account *account, struct usage_field fields
                            "What jemalloc counts as allocated, with what sampling adds "
                            "(stats.allocated).",
                            .bytes = gauges->allocated},
-        [CTL_ACTIVE] = {FIELD_GAUGE, "active", "stats_active", "active",
+        [CTL_ACTIVE] = {FIELD_GAUGE, "stats.active", "stats_active", "active",
                         "pages that contain allocations",
                         "Pages that contain allocations (stats.active).", .bytes = gauges->active},
         [CTL_METADATA] = {FIELD_GAUGE, NULL, "stats_metadata", "metadata", NULL,
                           "Data structures of jemalloc itself (stats.metadata).",
                           .bytes = gauges->metadata},
-        [CTL_RESIDENT] = {FIELD_GAUGE, "resident", "stats_resident", "resident",
-                          gauges->has_pinned
-                              ? "active, dirty, metadata and pinned pages, an upper bound"
-                              : "active, dirty and metadata pages, an upper bound",
+        [CTL_RESIDENT] = {FIELD_GAUGE, "stats.resident", "stats_resident", "resident",
+                          gauges->has_pinned ? "active, dirty, metadata, pinned: at most"
+                                             : "active, dirty, metadata: an upper bound",
                           "Active, dirty, metadata and pinned pages (stats.resident).",
                           .bytes = gauges->resident},
-        [CTL_MAPPED] = {FIELD_GAUGE, "mapped", "stats_mapped", "mapped",
+        [CTL_MAPPED] = {FIELD_GAUGE, "stats.mapped", "stats_mapped", "mapped",
                         "address space of active extents",
                         "Address space of active extents (stats.mapped).", .bytes = gauges->mapped},
-        [CTL_RETAINED] = {FIELD_GAUGE, "retained", "stats_retained", "retained",
-                          "address space kept for later use, without memory",
+        [CTL_RETAINED] = {FIELD_GAUGE, "stats.retained", "stats_retained", "retained",
+                          "address space kept for later use",
                           "Address space kept for later use (stats.retained).",
                           .bytes = gauges->retained},
     };
@@ -144,42 +125,70 @@ static void fill_fields(const struct account *account, struct usage_field fields
     const struct account_sum sum = account_sum_up(account);
     struct usage_field *allocated = fields + FIELDS - 1;
 
-    memcpy(fields, part_fields, sizeof part_fields);
-    for (size_t i = 0; i < ACCOUNT_PARTS; i++) {
-        fields[i].known = sum.known[i];
-        fields[i].bytes = sum.bytes[i];
+    for (enum account_part part = 0; part < ACCOUNT_PARTS; part++) {
+        const struct usage_part *words = &usage_parts[part];
+        fields[part] = (struct usage_field){
+            .kind = FIELD_PART,
+            .name = words->name,
+            .member = words->key,
+            .metric = part == ACCOUNT_RETAINED ? "retained_resident" : words->key,
+            .meaning = words->meaning,
+            .help = words->help,
+            .known = sum.known[part],
+            .wanted = part == ACCOUNT_IN_USE || part == ACCOUNT_SLABS || part == ACCOUNT_PAGES ||
+                      part == ACCOUNT_OWN || (part == ACCOUNT_OUTSIDE && account->has_process),
+            .bytes = sum.bytes[part]};
     }
-    if (!account->has_process)
-        fields[ACCOUNT_OUTSIDE].wanted = false;
     if (!sum.known[ACCOUNT_SAMPLING])
         fields[ACCOUNT_IN_USE].meaning = "by the program, and what sampling may add to it";
 
     fill_kernel(account, fields + ACCOUNT_PARTS);
     fill_gauges(account, fields + ACCOUNT_PARTS + KERNEL_FIELDS);
-    *allocated = fields[ACCOUNT_IN_USE];
-    allocated->name = allocated->member = NULL;
-    allocated->metric = "allocated";
-    allocated->help = "The same as jemalloc_in_use_bytes.";
+    *allocated = (struct usage_field){.kind = FIELD_GAUGE,
+                                      .metric = "allocated",
+                                      .help = "The same as jemalloc_in_use_bytes.",
+                                      .known = fields[ACCOUNT_IN_USE].known,
+                                      .bytes = fields[ACCOUNT_IN_USE].bytes};
 }
 
 /* ---- the table ---- */
 
-static void print_field(const struct usage *usage, const struct usage_field *field, FILE *out)
+/* "jemalloc of libengine.so: --instance 2" */
+static const char *other_meaning(const struct account *account, char out[OTHER_TEXT])
 {
-    const struct account *account = usage->account;
-    const bool whole = account_is_whole(account); /* all are of one moment */
-    const uint64_t sum = account_sum_up(account).whole;
-    char bytes[UNITS_TEXT], when[48] = ""; /* the moment, or else the share of a part */
+    char module[ACCOUNT_NAME], more[32] = "";
 
-    if (!field->known)
-        snprintf(when, sizeof when, "?");
-    else if (!whole)
-        snprintf(when, sizeof when, "%s", account->has_process ? "now" : "");
-    else if (sum && (field->kind == FIELD_PART || field->kind == FIELD_RSS))
-        snprintf(when, sizeof when, "%.1f %%", 100.0 * (double)field->bytes / (double)sum);
-    fprintf(out, "  %-13s %12s %*s  %s\n", field->name,
-            field->known ? units_bytes((double)field->bytes, bytes) : "?", whole ? 9 : 14, when,
-            field->meaning);
+    message_clean(account->module, module, sizeof module);
+    if (account->others > 1)
+        snprintf(more, sizeof more, ", and %zu more", account->others - 1);
+    snprintf(out, OTHER_TEXT, "jemalloc of %s (--instance %zu)%s", module, account->largest, more);
+    return out;
+}
+
+static void print_field(const struct account *account, const struct usage_field *field, FILE *out)
+{
+    const bool is_share = field->kind == FIELD_PART || field->kind == FIELD_RSS;
+    const uint64_t whole = account_sum_up(account).whole;
+    char bytes[UNITS_TEXT] = "?", share[16] = "", other[OTHER_TEXT];
+
+    if (field->known)
+        units_bytes((double)field->bytes, bytes);
+    if (field->known && is_share && whole)
+        snprintf(share, sizeof share, "%.1f %%", 100 * (double)field->bytes / (double)whole);
+    fprintf(out, "  %-14s %9s %7s  %s\n", field->name, bytes, share,
+            field->name == usage_parts[ACCOUNT_OTHER].name ? other_meaning(account, other)
+                                                           : field->meaning);
+}
+
+void usage_print_parts(const struct account *account, FILE *out)
+{
+    struct usage_field fields[FIELDS];
+
+    fill_fields(account, fields);
+    for (const struct usage_field *field = fields; field < fields + FIELDS; field++)
+        if (field->known && field->bytes &&
+            (field->kind == FIELD_PART || field->meaning == absent_meaning))
+            print_field(account, field, out);
 }
 
 void usage_print_table(const struct usage *usage, FILE *out)
@@ -188,18 +197,15 @@ void usage_print_table(const struct usage *usage, FILE *out)
     const struct subject subject = {.pid = usage->pid, .name = usage->name};
     const char *known = account->build.text;
     struct usage_field fields[FIELDS];
-    char name[64], version[VERSION_TEXT_MAX], bytes[UNITS_TEXT], cause[MESSAGE_LINE];
+    char name[64], version[VERSION_TEXT_MAX], cause[MESSAGE_LINE];
 
     fill_fields(account, fields);
     fprintf(out, "%s[%d]%s jemalloc %s\n", message_clean(usage->name, name, sizeof name),
             usage->pid, usage->origin ? usage->origin : "",
             *known ? message_clean(known, version, sizeof version) : "?");
     for (const struct usage_field *field = fields; field < fields + FIELDS; field++)
-        if (field->kind == FIELD_ABSENT && field->known && field->bytes)
-            fprintf(out, "  %s of these are not in memory: never touched, or swapped out\n",
-                    units_bytes((double)field->bytes, bytes));
-        else if (field->name && (field->known ? field->bytes > 0 : field->wanted))
-            print_field(usage, field, out);
+        if (field->name && (field->known ? field->bytes > 0 : field->wanted))
+            print_field(account, field, out);
 
     /* Where the counts are from, and why some are not known. */
     if (account->source == ACCOUNT_CALL)
@@ -245,6 +251,13 @@ void usage_print_metrics(const struct usage *usage, FILE *out)
 }
 
 /* ---- JSON ---- */
+
+void usage_parts_json(const struct account_sum *sum, struct json *json)
+{
+    for (enum account_part part = 0; part < ACCOUNT_PARTS; part++)
+        json_number_or_null(json, usage_parts[part].key, sum->known[part], sum->bytes[part]);
+    json_number(json, "absent", sum->absent);
+}
 
 void usage_json(const struct usage *usage, struct json *json)
 {

@@ -5,9 +5,25 @@
 #pragma once
 
 #include "base/json.h"
-#include "run/account.h"
+#include "run/trends.h"
 
 #include <stdio.h>
+
+/* The words for a part, in every verb. */
+struct usage_part {
+    const char *name, *key; /* in tables; in JSON */
+    const char *meaning, *help;
+};
+
+extern const struct usage_part usage_parts[ACCOUNT_PARTS];
+
+/* Of top: "RSS", or the name of a part, or its key in JSON. */
+const char *usage_gauge_name(enum gauge gauge, bool json);
+
+/* Prints a row for each part that is known and not zero, and one for what is absent. */
+void usage_print_parts(const struct account *account, FILE *out);
+/* Adds a member for each part, and absent; those that are not known are null. */
+void usage_parts_json(const struct account_sum *sum, struct json *json);
 
 struct usage {
     const struct account *account;

@@ -69,7 +69,7 @@ static fault_code perform_explain(struct job *job, const struct fault *found, bo
 static fault_code find_process(struct job *job, pid_t pid, struct fault *found)
 {
     struct attachment *attachment = job->attachment;
-    struct attach_request request = job_request(job, pid);
+    struct attach_request request = job_look_request(job, pid);
     struct fault ignored;
 
     request.way = WAY_MEMORY;

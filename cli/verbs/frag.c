@@ -82,7 +82,7 @@ static int frag_main(const struct options *options, pid_t pid)
     frag_init(&verb.frag);
     if (presentation_init(&verb.presentation, options, FORMAT_TEXT)) {
         job_init(&verb.job, &verb.attachment, options, "look for fragmentation in process");
-        request = job_request(&verb.job, pid);
+        request = job_look_request(&verb.job, pid);
         request.way = WAY_MEMORY;
         rc = attachment_find(&verb.attachment, &request, &fault);
         if (rc == FAULT_NONE)
@@ -101,8 +101,7 @@ const struct verb verb_frag = {
     .takes = TAKES_FRAG | TAKES_WAY,
     .intro = "Shows what of the memory of a process is free but not returned to the kernel,\n"
              "and why. The first line is the answer: where most of it is. The rows below it\n"
-             "add up to the RSS: what is in use, free space in slabs, free pages, jemalloc's\n"
-             "own data, and memory outside jemalloc. The last lines say what helps.\n"
+             "are those of stats, and add up to the RSS. The last lines say what helps.\n"
              "\n"
              "A slab holds objects of one size, and stays as long as one of them is in use.\n"
              "The free space in the slabs of each size is shared out to the stacks whose\n"

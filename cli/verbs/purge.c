@@ -4,6 +4,7 @@
 #include "cli/job.h"
 #include "cli/message.h"
 #include "cli/output/attachment_json.h"
+#include "cli/output/usage.h"
 #include "cli/verbs/verbs.h"
 #include "run/account.h"
 
@@ -13,71 +14,46 @@ struct purge {
     struct purge_result result;
     uint64_t rss_before, rss_after; /* VmRSS in bytes; 0: unreadable */
     bool little;                    /* of it came back; the next two are known */
-    struct account_sum rest;        /* afterwards */
+    struct account rest;            /* afterwards */
     enum account_part largest;      /* of rest, that is not in use */
 };
 
 /* Less than this part of the RSS is little, if the process is not tiny. */
 enum { LITTLE_PERCENT = 10, TINY_RSS = 8 << 20 };
 
-/* Parts below this one of what remains have no line. */
-enum { SHOWN_PERCENT = 1 };
-
-static const struct {
-    const char *name, *key, *meaning;
-} rest_parts[ACCOUNT_PARTS] = {
-    [ACCOUNT_IN_USE] = {"in use", "in_use", "by the program"},
-    [ACCOUNT_SAMPLING] = {"sampling", "sampling", "what sampled objects take beyond their size"},
-    [ACCOUNT_BETWEEN] = {"between", "between",
-                         "free space between objects: its pages stay while one of them is in use"},
-    [ACCOUNT_PAGES] = {"free pages", "free_pages", "freed since, or kept by extent hooks"},
-    [ACCOUNT_PINNED] = {"pinned", "pinned", "free pages that extent hooks keep"},
-    [ACCOUNT_OWN] = {"own data", "own_data", "jemalloc's own"},
-    [ACCOUNT_OUTSIDE] = {"outside", "outside", "not jemalloc: code, stacks, files, other heaps"},
-};
-
 /* ---- why little came back ---- */
-
-static bool is_worth_a_line(const struct account_sum *sum, enum account_part part)
-{
-    return sum->known[part] && (double)sum->bytes[part] * 100 >= (double)sum->whole * SHOWN_PERCENT;
-}
 
 /* From memory: another stop is not needed, and a failure only costs the explanation. */
 static void read_rest(struct purge *purge, struct attachment *attachment)
 {
     const uint64_t before = purge->rss_before, after = purge->rss_after;
-    struct account_sum *sum = &purge->rest;
-    struct account account;
+    struct account_sum sum;
     struct fault ignored;
+    uint64_t between;
 
     if (!after || before < TINY_RSS ||
         (after < before && (double)(before - after) * 100 >= (double)before * LITTLE_PERCENT))
         return;
-    purge->little = account_read_records(&account, attachment, &ignored) == FAULT_NONE &&
-                    account.source != ACCOUNT_NONE;
+    purge->little = account_read_records(&purge->rest, attachment, &ignored) == FAULT_NONE &&
+                    purge->rest.source != ACCOUNT_NONE;
     if (!purge->little)
         return;
-    *sum = account_sum_up(&account);
-    if (!sum->known[ACCOUNT_BETWEEN]) { /* the sum has it in what is outside */
-        sum->known[ACCOUNT_BETWEEN] = account.counted.between > 0;
-        sum->bytes[ACCOUNT_BETWEEN] = account.counted.between;
-        sum->bytes[ACCOUNT_OUTSIDE] -= sum->bytes[ACCOUNT_OUTSIDE] < account.counted.between
-                                           ? sum->bytes[ACCOUNT_OUTSIDE]
-                                           : account.counted.between;
-    }
-    purge->largest = ACCOUNT_BETWEEN;
-    if (sum->bytes[ACCOUNT_OUTSIDE] > sum->bytes[ACCOUNT_BETWEEN])
+    sum = account_sum_up(&purge->rest);
+    between = sum.bytes[ACCOUNT_SLABS] + sum.bytes[ACCOUNT_PADDING] + sum.bytes[ACCOUNT_RETAINED];
+    purge->largest = ACCOUNT_SLABS;
+    if (sum.bytes[ACCOUNT_OUTSIDE] > between) {
+        between = sum.bytes[ACCOUNT_OUTSIDE];
         purge->largest = ACCOUNT_OUTSIDE;
-    if (sum->bytes[ACCOUNT_IN_USE] > sum->bytes[purge->largest] &&
-        (double)sum->bytes[purge->largest] * 100 < (double)sum->whole * LITTLE_PERCENT)
+    }
+    if (sum.bytes[ACCOUNT_IN_USE] > between &&
+        (double)between * 100 < (double)sum.whole * LITTLE_PERCENT)
         purge->largest = ACCOUNT_IN_USE;
 }
 
 static void write_purge_next(const struct purge *purge, int pid, char *out, size_t size)
 {
-    if (purge->largest == ACCOUNT_BETWEEN)
-        snprintf(out, size, "jeattach frag %d shows what keeps the space between objects", pid);
+    if (purge->largest == ACCOUNT_SLABS)
+        snprintf(out, size, "jeattach frag %d shows what keeps it", pid);
     else if (purge->largest == ACCOUNT_OUTSIDE)
         snprintf(out, size, "jeattach explain %d shows what is outside jemalloc", pid);
     else
@@ -90,19 +66,14 @@ static void print_purge_rest(const struct purge *purge, int pid)
 
     printf("little came back; of the %s that remain:\n",
            units_bytes((double)purge->rss_after, bytes));
-    for (enum account_part i = 0; i < ACCOUNT_PARTS; i++)
-        if (is_worth_a_line(&purge->rest, i))
-            printf("  %-10s %9s  %s\n", rest_parts[i].name,
-                   units_bytes((double)purge->rest.bytes[i], bytes), rest_parts[i].meaning);
-    if (purge->rest.absent)
-        printf("  %s of this are counted, but not in memory\n",
-               units_bytes((double)purge->rest.absent, bytes));
+    usage_print_parts(&purge->rest, stdout);
     write_purge_next(purge, pid, next, sizeof next);
     printf("next: %s\n", next);
 }
 
 static void json_rest(const struct purge *purge, int pid, struct json *json)
 {
+    const struct account_sum sum = account_sum_up(&purge->rest);
     char next[128];
 
     if (!purge->little) {
@@ -111,12 +82,7 @@ static void json_rest(const struct purge *purge, int pid, struct json *json)
         return;
     }
     json_object_begin(json, "rest");
-    for (enum account_part i = 0; i < ACCOUNT_PARTS; i++)
-        if (purge->rest.known[i])
-            json_number(json, rest_parts[i].key, purge->rest.bytes[i]);
-        else
-            json_null(json, rest_parts[i].key);
-    json_number(json, "absent", purge->rest.absent);
+    usage_parts_json(&sum, json);
     json_object_end(json);
     write_purge_next(purge, pid, next, sizeof next);
     json_text(json, "next", next);

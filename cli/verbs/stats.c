@@ -186,9 +186,10 @@ const struct verb verb_stats = {
     .synopses = {"[options] PID...", "--core FILE [--exe FILE] [--root DIR] [options]"},
     .takes = TAKES_STATS | TAKES_HOOKS | TAKES_CORE | TAKES_WAY,
     .intro = "Shows where the memory of a process is, in rows that add up to the RSS: in use\n"
-             "by the program, what sampling adds, free space between objects, free pages,\n"
-             "jemalloc's own data, and memory outside jemalloc. Shares are of the RSS and of\n"
-             "what jemalloc counts but is not in memory: never touched, or swapped out.\n"
+             "by the program, what sampling adds, free space in slabs and behind large\n"
+             "objects, free pages, jemalloc's own data, other jemallocs, and memory outside\n"
+             "jemalloc. Each is what of it is in memory; what jemalloc counts beyond that,\n"
+             "never touched or swapped out, is the row absent. Shares are of the RSS.\n"
              "\n"
              "The counts are read from jemalloc's records in the memory of the process:\n"
              "nothing is called or stopped. Where these do not give all of them, a thread is\n"

@@ -510,7 +510,7 @@ const struct verb verb_top = {
     .summary = "show memory and the largest allocation sites, live",
     .synopses = {"[options] PID"},
     .takes = TAKES_REFRESH | TAKES_ONE | TAKES_HOOKS | TAKES_WAY,
-    .intro = "Shows, at each refresh, jemalloc's counts beside the RSS, with rates per second,\n"
+    .intro = "Shows, at each refresh, the RSS and the parts of it, with rates per second,\n"
              "and the allocation sites that hold the most or grow the fastest. A site is the\n"
              "innermost four calls of a stack; its size is estimated from jemalloc's samples,\n"
              "and a growth marked ~ is within the error of the estimate, one marked = has\n"

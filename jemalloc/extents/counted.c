@@ -31,6 +31,14 @@ struct presence {
     bool known;           /* each range so far; false: there is no pagemap, or it is too much */
 };
 
+static struct presence presence_begin(const struct pagemap *map)
+{
+    return (struct presence){.map = map,
+                             .start = UINT64_MAX,
+                             .pieces_left = PRESENCE_LIMIT / pagemap_piece_bytes(map),
+                             .known = map->fd >= 0};
+}
+
 /* Returns the bytes of [start, start + len) in memory; 0 once presence->known is false. */
 static uint64_t presence_of(struct presence *presence, remote_addr start, uint64_t len)
 {
@@ -62,9 +70,9 @@ struct count {
     struct version version;
     const struct sampled_layout *sampled; /* NULL: unknown, or nothing was ever sampled */
     uint64_t pages[EXTENT_STATES + 1];    /* bytes of whole pages by state */
-    uint64_t allocated, in_use, sampling, between;
-    struct presence presence;
-    struct counted_present present; /* without known */
+    uint64_t allocated, in_use, sampling, slabs;
+    struct presence presence, of_retained; /* one for what is counted as memory, one for the rest */
+    struct counted_present present;        /* without known */
     bool is_doubtful;    /* allocated, sampling: of no version, and its extents do not tell */
     bool has_huge_pages; /* of an allocator that keeps free pages without an extent */
 };
@@ -94,8 +102,10 @@ static void count_present(struct count *count, const struct extent *extent)
     struct counted_present *sums = &count->present;
     uint64_t present, objects;
 
-    if (extent->state == EXTENT_RETAINED)
+    if (extent->state == EXTENT_RETAINED) {
+        sums->retained += presence_of(&count->of_retained, start, extent->bytes);
         return;
+    }
     present = presence_of(&count->presence, start, extent->bytes);
     /* What is not in memory of a slab is taken for free space: its objects have been written. */
     objects = (extent->slab ? extent->used : 1) * extent->size;
@@ -109,8 +119,10 @@ static void count_present(struct count *count, const struct extent *extent)
         sums->in_use += objects;
         if (!extent->slab && extent->class < count->classes->bins)
             sums->sampling += present - objects;
+        else if (extent->slab)
+            sums->slabs += present - objects;
         else /* the page behind a large object, for its random offset, is free space, too */
-            sums->between += present - objects;
+            sums->padding += present - objects;
     }
 }
 
@@ -134,7 +146,7 @@ static bool count_extent(void *ctx, const struct extent *extent)
     count->allocated += bytes;
     if (extent->slab) {
         count->in_use += bytes;
-        count->between += extent->bytes - bytes;
+        count->slabs += extent->bytes - bytes;
     } else if (count->sampled && sampled_take(&sampled, count->sampled, count->classes, extent) &&
                sampled.is_stale && pages_is_heap(count->heap, sampled.tctx, 1)) {
         count->sampling += bytes;
@@ -158,6 +170,7 @@ static bool count_extent(void *ctx, const struct extent *extent)
 struct own_data {
     uint64_t base_allocated, base_resident, base_mapped; /* of all bases */
     bool has_base;
+    uint64_t present;  /* of their blocks, what is in memory */
     uint64_t internal; /* bytes of objects of jemalloc's own, among the others */
     uint64_t mapped;   /* by extents that are in use, dirty, or muzzy */
     bool has_stats;    /* the last two are known: the layout of the stats is */
@@ -187,6 +200,8 @@ struct base_sums {
 
 struct arena_list {
     const struct heap_pages *heap;
+    struct presence *presence;
+    uint64_t present; /* of the blocks in sums */
     remote_addr arenas[ARENAS_LIMIT];
     size_t base_at; /* offset of the pointer to its base in an arena */
     struct base_sums sums;
@@ -209,12 +224,15 @@ static bool read_base_block(struct arena_list *list, remote_addr at, struct base
 static uint64_t sum_blocks(struct arena_list *list, remote_addr at, remote_addr first)
 {
     struct base_block block;
-    uint64_t sum = 0;
+    uint64_t sum = 0, present = 0;
 
     while (read_base_block(list, at, &block)) {
         sum += block.size;
-        if (!block.next)
+        present += presence_of(list->presence, at, block.size);
+        if (!block.next) {
+            list->present += at == first ? present : 0;
             return at == first ? sum : 0;
+        }
         at = block.next;
     }
     return 0;
@@ -292,6 +310,7 @@ static bool take_arena_array(struct arena_list *list, remote_addr at, remote_add
     pages_read(list->heap, at, (unsigned char *)list->arenas, sizeof list->arenas);
     if (!find_base_at(list, list->arenas[0]))
         return false;
+    list->present = 0;
     for (uint32_t i = 0; i < ARENAS_LIMIT; i++) {
         const remote_addr arena = list->arenas[i];
         if (!arena)
@@ -378,7 +397,8 @@ static bool read_stats(const struct arena_list *list, struct version version, st
 }
 
 /* Reads it, in some ms. What is not proven is not known. */
-static void own_data_read(const struct extents *extents, struct own_data *own)
+static void own_data_read(const struct extents *extents, struct presence *presence,
+                          struct own_data *own)
 {
     AUTO_FREE struct arena_list *list = calloc(1, sizeof *list);
 
@@ -386,6 +406,7 @@ static void own_data_read(const struct extents *extents, struct own_data *own)
     if (!list)
         return;
     list->heap = extents_heap(extents);
+    list->presence = presence;
     pages_segments(list->heap, true, 8, visit_array_words, list);
     if (!list->found)
         return;
@@ -393,6 +414,7 @@ static void own_data_read(const struct extents *extents, struct own_data *own)
     own->base_allocated = list->sums.allocated;
     own->base_resident = list->sums.resident;
     own->base_mapped = list->sums.mapped;
+    own->present = list->present;
     own->has_stats = read_stats(list, extents_version(extents), own);
 }
 
@@ -426,7 +448,8 @@ static void sum_extents(struct counted *counted, const struct count *count,
     counted->in_use = extents_estimate(pass, count->in_use);
     counted->sampling = extents_estimate(pass, count->sampling);
     counted->has_sampling = !count->is_doubtful;
-    counted->between = extents_estimate(pass, count->between);
+    counted->slabs = extents_estimate(pass, count->slabs);
+    counted->has_slabs = true;
     counted->has_free_pages = !count->has_huge_pages;
     if (counted->has_free_pages)
         counted->free_pages =
@@ -460,7 +483,6 @@ fault_code counted_read(struct extents *extents, const struct reader_source *sou
     struct count count = {.classes = extents_classes(extents),
                           .heap = extents_heap(extents),
                           .version = extents_version(extents)};
-    const struct pagemap *map = &count.heap->map;
     const struct counted_present *present = &count.present;
     struct extents_pass pass = {.limit = limit, .free_too = true};
     struct fact_variables variables;
@@ -474,14 +496,11 @@ fault_code counted_read(struct extents *extents, const struct reader_source *sou
     facts_read(&variables, source->memory, &state);
     if (state.build.opt_prof == FACT_YES)
         count.sampled = sampled_layout_of(count.version);
-    count.presence.map = map;
-    count.presence.start = UINT64_MAX;
-    count.presence.pieces_left = PRESENCE_LIMIT / pagemap_piece_bytes(map);
-    count.presence.known = map->fd >= 0;
+    count.presence = count.of_retained = presence_begin(&count.heap->map);
     rc = extents_each(extents, count_extent, &count, &pass, fault);
     if (rc != FAULT_NONE)
         return rc;
-    own_data_read(extents, &own);
+    own_data_read(extents, &count.presence, &own);
     sum_extents(counted, &count, &pass);
     sum_own(counted, &count, &pass, &own);
     if (count.presence.known && !count.has_huge_pages)
@@ -489,9 +508,14 @@ fault_code counted_read(struct extents *extents, const struct reader_source *sou
             (struct counted_present){.known = true,
                                      .in_use = extents_estimate(&pass, present->in_use),
                                      .sampling = extents_estimate(&pass, present->sampling),
-                                     .between = extents_estimate(&pass, present->between),
+                                     .slabs = extents_estimate(&pass, present->slabs),
+                                     .padding = extents_estimate(&pass, present->padding),
                                      .free_pages = extents_estimate(&pass, present->free_pages),
-                                     .pinned = extents_estimate(&pass, present->pinned)};
+                                     .pinned = extents_estimate(&pass, present->pinned),
+                                     .has_own = own.has_base,
+                                     .own = own.present};
+    counted->present.has_retained = count.of_retained.known;
+    counted->present.retained = extents_estimate(&pass, present->retained);
     counted->share = pass.share;
     counted->unsettled = pass.unsettled;
     counted->at_ns = began + (clock_now() - began) / 2;

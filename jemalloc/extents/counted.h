@@ -10,7 +10,12 @@
 /* Bytes in memory of what is counted: without pages that were never touched, or are swapped out. */
 struct counted_present {
     bool known; /* false: a core file, no pagemap, or too much to look at */
-    uint64_t in_use, sampling, between, free_pages, pinned; /* as the members of struct counted */
+    uint64_t in_use, sampling, slabs, padding, free_pages, pinned; /* as counted, or told apart */
+    bool has_own;                                                  /* the next one is known */
+    uint64_t own;      /* the blocks of jemalloc's own data */
+    bool has_retained; /* the next one is known */
+    /* Address space that is kept without objects: jemalloc has given back what was in it. */
+    uint64_t retained;
 };
 
 struct counted {
@@ -31,7 +36,8 @@ struct counted {
     uint64_t internal;   /* bytes of jemalloc's own objects, which metadata has, too; or 0 */
     uint64_t free_pages; /* dirty and muzzy ones; 0 unless has_free_pages */
     bool has_free_pages;
-    uint64_t between; /* bytes of slabs without an object */
+    uint64_t slabs; /* bytes of slabs without an object */
+    bool has_slabs;
     struct counted_present present;
     double share;     /* of the memory whose records were read; below 1 the sums are estimates */
     size_t unsettled; /* extents that are left out, because they changed meanwhile */

@@ -308,6 +308,7 @@ static void read_account(struct explain *explain)
     account->process.rss = explain->resident.rss;
     account->process.swap = explain->resident.swap;
     account->process.anonymous = explain->resident.anonymous;
+    account->process.huge = explain->parts.huge;
     account->has_process = !explain->core;
     explain->sum = account_sum_up(account);
 }
@@ -361,56 +362,6 @@ bool explain_counted(const struct explain *explain)
     return source != ACCOUNT_NONE;
 }
 
-bool explain_knows(const struct explain *explain, enum account_part part)
-{
-    const bool *known = explain->sum.known;
-
-    if (!explain_counted(explain))
-        return false;
-    if (part == ACCOUNT_OUTSIDE)
-        return known[part] && known[ACCOUNT_BETWEEN] && known[ACCOUNT_PAGES] && known[ACCOUNT_OWN];
-    return known[part] || (part == ACCOUNT_BETWEEN && explain->account.counted.between);
-}
-
-uint64_t explain_part(const struct explain *explain, enum account_part part)
-{
-    if (!explain_knows(explain, part))
-        return 0;
-    return explain->sum.known[part] ? explain->sum.bytes[part] : explain->account.counted.between;
-}
-
-/*
- * Pages that were never touched are in no RSS: sampled objects take whole extents and touch one
- * page (arena_prof_promote), and such extents are free pages later. Where the page tables do not
- * tell, what is absent is taken from those parts first: nothing in memory is promised too much.
- */
-static uint64_t resident_part(const struct explain *explain, enum account_part part)
-{
-    static const enum account_part order[] = {ACCOUNT_SAMPLING, ACCOUNT_PAGES,  ACCOUNT_IN_USE,
-                                              ACCOUNT_OWN,      ACCOUNT_PINNED, ACCOUNT_BETWEEN};
-    uint64_t absent = explain_absent(explain);
-
-    if (explain->sum.has_present && explain_knows(explain, part))
-        return explain->sum.present[part];
-    for (size_t i = 0; i < ARRAY_LEN(order); i++) {
-        const uint64_t bytes = explain_part(explain, order[i]);
-        const uint64_t less = bytes < absent ? bytes : absent;
-        if (order[i] == part)
-            return bytes - less;
-        absent -= less;
-    }
-    return explain_part(explain, part);
-}
-
-uint64_t explain_absent(const struct explain *explain)
-{
-    const uint64_t swap = explain->resident.swap;
-
-    if (!explain_counted(explain) || explain->core || explain->sum.absent < swap)
-        return 0;
-    return explain->sum.absent - swap;
-}
-
 /* Without all counts of jemalloc, what is outside is at least what cannot be its memory. */
 static uint64_t outside_amount(const struct explain *explain)
 {
@@ -419,37 +370,33 @@ static uint64_t outside_amount(const struct explain *explain)
 
     if (explain->no_heap.code != FAULT_NONE)
         return resident->rss;
-    if (explain_knows(explain, ACCOUNT_OUTSIDE))
-        return explain_part(explain, ACCOUNT_OUTSIDE);
+    if (explain->sum.known[ACCOUNT_OUTSIDE])
+        return explain->sum.bytes[ACCOUNT_OUTSIDE];
     return explain->parts_state == PARTS_READ
-               ? parts->stacks + parts->files + parts->shared + parts->written
+               ? parts->stacks + parts->files + parts->shared + parts->devices + parts->written
                : resident->files + resident->shared;
 }
 
 uint64_t explain_amount(const struct explain *explain, enum explain_headline fact)
 {
     static const enum account_part parts[HEADLINES] = {
-        [HEADLINE_SLABS] = ACCOUNT_BETWEEN,     [HEADLINE_PAGES] = ACCOUNT_PAGES,
-        [HEADLINE_PINNED] = ACCOUNT_PINNED,     [HEADLINE_IN_USE] = ACCOUNT_IN_USE,
+        [HEADLINE_SLABS] = ACCOUNT_SLABS,       [HEADLINE_PADDING] = ACCOUNT_PADDING,
+        [HEADLINE_PAGES] = ACCOUNT_PAGES,       [HEADLINE_PINNED] = ACCOUNT_PINNED,
+        [HEADLINE_RETAINED] = ACCOUNT_RETAINED, [HEADLINE_IN_USE] = ACCOUNT_IN_USE,
         [HEADLINE_SAMPLING] = ACCOUNT_SAMPLING, [HEADLINE_OWN] = ACCOUNT_OWN,
+        [HEADLINE_OTHER] = ACCOUNT_OTHER,
     };
 
     if (fact == HEADLINE_SWAPPED)
         return explain->resident.swap;
     if (fact == HEADLINE_OUTSIDE)
         return outside_amount(explain);
-    return fact < HEADLINE_SLABS ? 0 : resident_part(explain, parts[fact]);
+    return fact < HEADLINE_SLABS ? 0 : explain->sum.bytes[parts[fact]];
 }
 
 uint64_t explain_whole(const struct explain *explain)
 {
-    uint64_t jemalloc = 0;
-
-    if (!explain->core)
-        return explain->resident.rss + explain->resident.swap;
-    for (enum account_part part = 0; part < ACCOUNT_OUTSIDE; part++)
-        jemalloc += explain_part(explain, part);
-    return jemalloc;
+    return explain->core ? explain->sum.whole : explain->resident.rss;
 }
 
 /* Without counts, memory without a file that has no objects may be free pages, or anything. */
@@ -483,12 +430,13 @@ static void judge_outside(struct explain *explain)
         kinds[OUTSIDE_FILES] = parts->files;
         kinds[OUTSIDE_VARIABLES] = parts->written;
         kinds[OUTSIDE_SHARED] = parts->shared;
+        kinds[OUTSIDE_DEVICES] = parts->devices;
     }
     for (enum account_part part = 0; part < ACCOUNT_OUTSIDE; part++)
-        jemalloc += explain_part(explain, part);
+        jemalloc += explain->sum.bytes[part];
     kinds[OUTSIDE_ANONYMOUS] -=
         jemalloc < kinds[OUTSIDE_ANONYMOUS] ? jemalloc : kinds[OUTSIDE_ANONYMOUS];
-    if (explain->no_heap.code == FAULT_NONE && !explain_knows(explain, ACCOUNT_OUTSIDE))
+    if (explain->no_heap.code == FAULT_NONE && !explain->sum.known[ACCOUNT_OUTSIDE])
         kinds[OUTSIDE_ANONYMOUS] = kinds[OUTSIDE_BRK] = 0; /* may be jemalloc's */
     for (enum explain_outside kind = 0; kind < OUTSIDE_KINDS; kind++)
         if (kinds[kind] > explain->outside_bytes) {
@@ -499,7 +447,7 @@ static void judge_outside(struct explain *explain)
 
 static void rank_facts(struct explain *explain)
 {
-    struct explain_amounts amounts = {.whole = explain_whole(explain)};
+    struct explain_amounts amounts = {.whole = explain_whole(explain) + explain->resident.swap};
 
     for (enum explain_headline fact = HEADLINE_SLABS; fact < HEADLINES; fact++)
         amounts.parts[fact] = explain_amount(explain, fact);
@@ -541,8 +489,10 @@ static void judge_explained(struct explain *explain)
         .counts = explain->prof.build.config_stats != FACT_NO,
         .prof = judge_profiling(&explain->prof),
         .rise = explain->rise.state,
-        .free_pages = share_of(explain, resident_part(explain, ACCOUNT_PAGES)),
-        .slack = share_of(explain, resident_part(explain, ACCOUNT_BETWEEN)),
+        .free_pages = share_of(explain, explain->sum.bytes[ACCOUNT_PAGES]),
+        .slack = share_of(explain, explain->sum.bytes[ACCOUNT_SLABS] +
+                                       explain->sum.bytes[ACCOUNT_PADDING] +
+                                       explain->sum.bytes[ACCOUNT_RETAINED]),
         .outside = share_of(explain, outside_amount(explain)),
     };
     judge_outside(explain);

@@ -47,6 +47,7 @@ enum explain_outside {
     OUTSIDE_FILES,
     OUTSIDE_VARIABLES, /* changed pages of files */
     OUTSIDE_SHARED,
+    OUTSIDE_DEVICES, /* buffers of the kernel: sockets, rings, devices */
     OUTSIDE_KINDS,
 };
 
@@ -105,7 +106,7 @@ struct explain {
     struct prof_state prof;
     struct fault no_account; /* why nothing is counted, not even in account.why */
     struct account account;
-    struct account_sum sum; /* of it; use explain_part */
+    struct account_sum sum; /* of it */
     enum explain_outside outside;
     uint64_t outside_bytes; /* of that kind, which has most of it */
     struct fault no_live;   /* why the next member is not known; FAULT_NONE: it is */
@@ -135,15 +136,9 @@ fault_code explain_read_core(struct explain *explain, const struct core_file *co
 
 /* True if jemalloc's part is known. */
 bool explain_counted(const struct explain *explain);
-/* True if a part is known: what is outside is, if all parts of jemalloc are. */
-bool explain_knows(const struct explain *explain, enum account_part part);
-/* Returns the bytes of a part that is known; 0 also if it is not. */
-uint64_t explain_part(const struct explain *explain, enum account_part part);
-/* Returns the bytes that shares are of: RSS and swap; of a core file all of jemalloc's parts. */
+/* Returns the bytes that shares are of: the RSS; of a core file all of jemalloc's parts. */
 uint64_t explain_whole(const struct explain *explain);
-/* Returns the bytes of jemalloc's parts that are neither in memory nor swapped out. */
-uint64_t explain_absent(const struct explain *explain);
-/* Returns the bytes of a fact that is a part: those of it that are in memory, at least. */
+/* Returns the bytes of a fact that is a part. */
 uint64_t explain_amount(const struct explain *explain, enum explain_headline fact);
 
 /* True if the time to the limit is known, at the rate at which the process grows now. */

@@ -8,8 +8,7 @@ static const uint64_t NOTABLE_BYTES = 8 << 20;
 
 static bool is_waste(enum explain_headline fact)
 {
-    return fact == HEADLINE_SLABS || fact == HEADLINE_PAGES || fact == HEADLINE_PINNED ||
-           fact == HEADLINE_SAMPLING || fact == HEADLINE_OWN;
+    return fact >= HEADLINE_SLABS && fact < HEADLINE_OTHER && fact != HEADLINE_IN_USE;
 }
 
 static bool is_fact_notable(const struct explain_amounts *amounts, enum explain_headline fact)

@@ -9,14 +9,17 @@
 
 /* The facts that a headline may state; first those that are not parts of its memory. */
 enum explain_headline {
-    HEADLINE_LIMIT,  /* it reaches a limit soon, or its cgroup has nearly done so */
-    HEADLINE_GROWTH, /* it grows steadily */
-    HEADLINE_SLABS,  /* free space between objects */
-    HEADLINE_PAGES,  /* free pages, which a purge returns */
-    HEADLINE_PINNED, /* free pages that extent hooks have pinned */
+    HEADLINE_LIMIT,    /* it reaches a limit soon, or its cgroup has nearly done so */
+    HEADLINE_GROWTH,   /* it grows steadily */
+    HEADLINE_SLABS,    /* free space between objects */
+    HEADLINE_PADDING,  /* free space behind large objects */
+    HEADLINE_PAGES,    /* free pages, which a purge returns */
+    HEADLINE_PINNED,   /* free pages that extent hooks have pinned */
+    HEADLINE_RETAINED, /* address space without objects that is in memory */
     HEADLINE_IN_USE,
     HEADLINE_SAMPLING,
     HEADLINE_OWN,     /* data of jemalloc itself */
+    HEADLINE_OTHER,   /* of other jemallocs */
     HEADLINE_OUTSIDE, /* outside jemalloc, or all of it without jemalloc */
     HEADLINE_SWAPPED,
     HEADLINES,
@@ -25,7 +28,7 @@ enum explain_headline {
 /* What the order depends on. */
 struct explain_amounts {
     uint64_t parts[HEADLINES]; /* bytes of those that are parts; 0: none, or not known */
-    uint64_t whole;            /* bytes: RSS, and what is swapped out or was never touched */
+    uint64_t whole;            /* bytes: RSS, and what is swapped out */
     double per_second;         /* of a steady growth, bytes; 0: none */
     double watched_s;          /* for how long it was seen */
     bool limited;              /* limit_ns is known */
@@ -64,7 +67,7 @@ struct explain_facts {
     enum rise_state rise;
     bool minor;        /* the growth comes after free memory among the facts */
     double free_pages; /* pages without allocations, that a purge returns: as counted now */
-    double slack;      /* free space in pages with allocations */
+    double slack;      /* free memory that no purge returns: in slabs, behind objects, retained */
     double outside;    /* outside jemalloc */
 };
 

@@ -50,7 +50,7 @@ static bool find_extent_parts(struct parts *parts, const struct grow_pages *page
                               struct attachment *attachment, const struct deadline *deadline)
 {
     struct modules modules;
-    struct instance instance;
+    struct instance instance = attachment->instance;
     const struct reader_source source = {.instance = &instance,
                                          .modules = &modules,
                                          .target = &attachment->target,
@@ -62,7 +62,10 @@ static bool find_extent_parts(struct parts *parts, const struct grow_pages *page
 
     if (!modules_parse(&modules, pages->maps, pages->maps_len))
         return !(parts->no_memory = true);
-    rc = instance_find(&instance, &modules, source.target, source.memory, &fault);
+    /* The one that was chosen; or a library that was loaded since. */
+    rc = instance.mallctl
+             ? FAULT_NONE
+             : instance_find(&instance, &modules, source.target, source.memory, &fault);
     instance.module.path = instance.path;
     if (rc == FAULT_NONE)
         rc = extents_open(&extents, &source, &fault);

@@ -16,20 +16,26 @@
 
 static enum grow_kind kind_of_map(const struct map_entry *entry)
 {
-    const struct cursor path = cursor_of(entry->path, entry->path_len);
+    const bool shared = entry->prot & MAP_SHARED_;
 
-    /* Special mappings have no pages of their own (arch/x86/entry/vdso/vma.c). */
-    if (cursor_begins(path, "[v"))
-        return GROW_FILES;
-    if (cursor_begins(path, "/anon_hugepage") || cursor_begins(path, "/memfd:hugetlb"))
-        return GROW_HUGE;
-    if (entry->prot & MAP_SHARED_ || cursor_begins(path, "[anon_shmem:"))
-        return resident_is_shared(path) ? GROW_SHARED : GROW_FILES;
-    if (cursor_is(path, "[stack]"))
-        return GROW_STACKS;
-    if (cursor_is(path, "[heap]"))
+    switch (mapping_kind(entry)) {
+    case MAPPING_ANONYMOUS:
+        return GROW_MAPPED;
+    case MAPPING_HEAP:
         return GROW_LIBC;
-    return entry->inode ? GROW_DATA : GROW_MAPPED;
+    case MAPPING_STACK:
+        return GROW_STACKS;
+    case MAPPING_SHARED:
+        return shared ? GROW_SHARED : GROW_DATA;
+    case MAPPING_HUGE:
+        return GROW_HUGE;
+    case MAPPING_SPECIAL:
+        return GROW_FILES;
+    case MAPPING_FILE:
+    case MAPPING_DEVICE:
+        break;
+    }
+    return shared ? GROW_FILES : GROW_DATA;
 }
 
 static fault_code load_ranges(struct grow_pages *pages, const struct target *target,

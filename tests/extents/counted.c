@@ -32,11 +32,11 @@ static void write_counted(const struct counted *counted, uint64_t ns)
     json_number(&json, "internal", counted->internal);
     if (counted->has_free_pages)
         json_number(&json, "free_pages", counted->free_pages);
-    json_number(&json, "between", counted->between);
+    json_number(&json, "between", counted->slabs);
     json_bool(&json, "present", counted->present.known);
     json_number(&json, "present_in_use", counted->present.in_use);
     json_number(&json, "present_sampling", counted->present.sampling);
-    json_number(&json, "present_between", counted->present.between);
+    json_number(&json, "present_between", counted->present.slabs + counted->present.padding);
     json_number(&json, "present_free_pages", counted->present.free_pages);
     json_rounded(&json, "per_million", counted->share * 1e6);
     json_number(&json, "unsettled", counted->unsettled);

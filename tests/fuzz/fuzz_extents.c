@@ -120,7 +120,7 @@ static void read_heap(void)
     if (counted_read(rig.extents, &rig.source, 0, &counted, &rig.fault) == FAULT_NONE) {
         expect(counted_has(&counted, CTL_MAPPED) == counted_has(&counted, CTL_METADATA));
         expect(counted_has(&counted, CTL_ACTIVE) && !counted_has(&counted, CTL_PINNED));
-        expect(counted.gauges.active >= counted.between);
+        expect(counted.gauges.active >= counted.slabs);
     }
     for (size_t page = 0; page < pages; page += 7)
         if (extents_at(rig.extents, heap_rig_page(page), &extent))

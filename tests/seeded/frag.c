@@ -10,6 +10,7 @@
  *   ended      eight threads have ended, and each has pinned slabs of an arena of its own
  *   large      objects of 20 KiB, each of which jemalloc gives a page more
  *   pages      64 MiB of free pages, which jemalloc keeps until somebody purges them
+ *   retained   the same 64 MiB after a purge, whose pages are in memory again
  *   full       nothing is freed
  *
  * It prints "ready SIZE WASTE": the size class, and the bytes that are free in its slabs by
@@ -228,6 +229,18 @@ static size_t free_pages(void)
     return 48;
 }
 
+/* As the kernel does when it makes huge pages: nobody uses these pages, but they are there. */
+static size_t touch_returned(void)
+{
+    free_pages();
+    mallctl("thread.tcache.flush", NULL, NULL, NULL, 0);
+    mallctl("arena.0.purge", NULL, NULL, NULL, 0);
+    for (size_t i = 0; i < 2000; i++)
+        for (size_t at = 0; at < 32 << 10; at += 4096)
+            ((volatile char *)table[i])[at] = 1;
+    return 48;
+}
+
 static size_t keep_all(void)
 {
     for (size_t i = 0; i < OBJECTS; i++)
@@ -247,16 +260,17 @@ int main(int argc, char **argv)
         return 2;
     for (size_t i = 0; i < SOME; i++)
         cache_add(128);
-    size = strcmp(mode, "survivors") == 0 ? survive()
-           : strcmp(mode, "resized") == 0 ? resize()
-           : strcmp(mode, "left") == 0    ? leave()
-           : strcmp(mode, "beside") == 0  ? stand_beside()
-           : strcmp(mode, "four") == 0    ? have_four_sizes()
-           : strcmp(mode, "stacks") == 0  ? survive_in_stacks()
-           : strcmp(mode, "ended") == 0   ? end_eight()
-           : strcmp(mode, "large") == 0   ? have_large()
-           : strcmp(mode, "pages") == 0   ? free_pages()
-                                          : keep_all();
+    size = strcmp(mode, "survivors") == 0  ? survive()
+           : strcmp(mode, "resized") == 0  ? resize()
+           : strcmp(mode, "left") == 0     ? leave()
+           : strcmp(mode, "beside") == 0   ? stand_beside()
+           : strcmp(mode, "four") == 0     ? have_four_sizes()
+           : strcmp(mode, "stacks") == 0   ? survive_in_stacks()
+           : strcmp(mode, "ended") == 0    ? end_eight()
+           : strcmp(mode, "large") == 0    ? have_large()
+           : strcmp(mode, "pages") == 0    ? free_pages()
+           : strcmp(mode, "retained") == 0 ? touch_returned()
+                                           : keep_all();
     mallctl("thread.tcache.flush", NULL, NULL, NULL, 0);
     printf("ready %zu %zu\n", size, waste_of(size));
     fflush(stdout);

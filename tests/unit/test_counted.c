@@ -83,7 +83,7 @@ static void check_extents(const struct form *form)
     CHECK(counted.gauges.active == pages_of_slabs() + (5 + 6 + 7 + 8 + 5) * MEMORY_PAGE);
     CHECK(counted.gauges.retained == 11 * MEMORY_PAGE);
     CHECK(counted.has_free_pages && counted.free_pages == (30 + 7) * MEMORY_PAGE);
-    CHECK(counted.between == pages_of_slabs() - objects_of_slabs());
+    CHECK(counted.slabs == pages_of_slabs() - objects_of_slabs());
     CHECK(knows(CTL_PINNED) == form->has_pinned);
     CHECK(counted.gauges.pinned == (form->has_pinned ? 3 * MEMORY_PAGE : 0));
     CHECK(counted.share == 1 && !counted.unsettled);

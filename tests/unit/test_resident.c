@@ -49,6 +49,9 @@ static const char smaps_text[] = MAPPING(
                 MAPPING("7ffc00030000-7ffc00032000 r-xp 00000000 00:00 0 [vdso]", "4", "0", "0");
 /* clang-format on */
 
+static const char socket_text[] = MAPPING(
+    "7f0000000000-7f0003200000 rw-s 00000000 00:09 92876     socket:[92876]", "51200", "0", "0");
+
 static struct resident_parts parse(const remote_addr *pointers, size_t count)
 {
     struct resident_parts parts;
@@ -60,7 +63,7 @@ static struct resident_parts parse(const remote_addr *pointers, size_t count)
 static uint64_t sum_of(const struct resident_parts *parts)
 {
     return parts->heap + parts->stacks + parts->anonymous + parts->written + parts->files +
-           parts->shared;
+           parts->shared + parts->devices;
 }
 
 static void test_parts(void)
@@ -70,14 +73,51 @@ static void test_parts(void)
     struct resident_parts parts = parse(inside, 1);
 
     CHECK(parts.mappings == 10 && parts.rss == 4386 * KIB && sum_of(&parts) == parts.rss);
-    CHECK(parts.files == 110 * KIB && parts.written == 30 * KIB && parts.heap == 50 * KIB);
+    CHECK(parts.files == 114 * KIB && parts.written == 30 * KIB && parts.heap == 50 * KIB);
     CHECK(parts.stacks == 80 * KIB && parts.thread_stacks == 1);
-    CHECK(parts.shared == 16 * KIB && parts.anonymous == 4100 * KIB);
+    CHECK(parts.shared == 16 * KIB && parts.anonymous == 4096 * KIB);
     CHECK(parts.huge == 2048 * KIB && parts.lazy_free == 10 * KIB && parts.swap == 20 * KIB);
     parts = parse(far, 1); /* 8 MiB below the end: perhaps not a stack */
     CHECK(parts.thread_stacks == 0 && parts.stacks == 20 * KIB && sum_of(&parts) == parts.rss);
     parts = parse(unguarded, 1);
     CHECK(parts.thread_stacks == 0 && parse(NULL, 0).thread_stacks == 0);
+}
+
+/* By the whole name and the flags, as the kernel writes them. */
+static void test_kinds(void)
+{
+    static const struct {
+        const char *line;
+        enum mapping_kind kind;
+    } maps[] = {
+        {"1000-2000 rw-p 00000000 00:00 0 ", MAPPING_ANONYMOUS},
+        {"1000-2000 rw-p 00000000 00:00 0 [anon:a/b]", MAPPING_ANONYMOUS},
+        {"1000-2000 rw-p 00000000 00:06 4 /dev/zero", MAPPING_ANONYMOUS},
+        {"1000-2000 rw-s 00000000 00:01 4 /dev/zero (deleted)", MAPPING_SHARED},
+        {"1000-2000 rw-s 00000000 00:01 4 [anon_shmem:x]", MAPPING_SHARED},
+        {"1000-2000 rw-s 00000000 00:01 4 /SYSV00000000 (deleted)", MAPPING_SHARED},
+        {"1000-2000 rw-s 00000000 00:01 4 /memfd:socket: (deleted)", MAPPING_SHARED},
+        {"1000-2000 rw-s 00000000 00:09 9287601 socket:[9287601]", MAPPING_DEVICE},
+        {"1000-2000 rw-s 00000000 00:0f 9 anon_inode:[perf_event]", MAPPING_DEVICE},
+        {"1000-2000 rw-s 00000000 00:0f 9 anon_inode:i915.gem", MAPPING_DEVICE},
+        {"1000-2000 rw-s 00000000 00:05 9 /dev/dri/card0", MAPPING_DEVICE},
+        {"1000-2000 rw-s 00000000 00:0f 9 /[aio] (deleted)", MAPPING_DEVICE},
+        {"1000-2000 rw-s 00000000 00:0e 9 /anon_hugepage (deleted)", MAPPING_HUGE},
+        {"1000-2000 rw-p 00000000 fe:00 9 /home/socket:[1]/x", MAPPING_FILE},
+        {"1000-2000 rw-p 00000000 fe:00 9 detached", MAPPING_FILE},
+        {"1000-2000 r-xp 00000000 00:00 0 [vdso]", MAPPING_SPECIAL},
+        {"1000-2000 rw-p 00000000 00:00 0 [heap]", MAPPING_HEAP},
+        {"1000-2000 rw-p 00000000 00:00 0 [stack:42]", MAPPING_STACK},
+    };
+    struct resident_parts parts;
+    struct map_entry entry;
+
+    for (size_t i = 0; i < ARRAY_LEN(maps); i++) {
+        struct cursor line = cursor_of(maps[i].line, strlen(maps[i].line));
+        CHECK(parse_map_line(&line, &entry) == 1 && mapping_kind(&entry) == maps[i].kind);
+    }
+    CHECK(resident_parts_parse(socket_text, strlen(socket_text), NULL, 0, &parts));
+    CHECK(parts.devices == 51200 * KIB && parts.anonymous == 0 && parts.rss == parts.devices);
 }
 
 static void test_hostile_parts(void)
@@ -113,6 +153,7 @@ int main(void)
 {
     test_status();
     test_parts();
+    test_kinds();
     test_hostile_parts();
     test_events();
     return check_result();

@@ -161,9 +161,9 @@ static void test_usual_size(const struct sites *sites)
     lay_out(&shown, &page, 80, 24, 0);
     CHECK(has(&shown, "redis-server[4242]  jemalloc 5.3.0 "));
     CHECK(has(&shown, "12:34:56\n"));
-    CHECK(has(&shown, "growing: allocated +3 MiB/s, RSS +2 MiB/s (over 2 s)\n"));
+    CHECK(has(&shown, "growing: in use +3 MiB/s, RSS +2 MiB/s (over 2 s)\n"));
     CHECK(has(&shown, "thread stopped 0.41 ms, at most 1.2 ms, 0.02 % of the time; every 2 s\n"));
-    CHECK(has(&shown, "RSS           204 MiB       +2 MiB/s    metadata "));
+    CHECK(has(&shown, "RSS           204 MiB       +2 MiB/s    padding "));
     CHECK(has(&shown,
               "    100 MiB  42.9%              -   sdsnewlen <- createStringObject <- main\n"));
     CHECK(has(&shown, " +512 KiB/s ~ 日本語"));
@@ -197,11 +197,11 @@ static void test_sizes(const struct sites *sites)
     for (size_t columns = 20; columns <= 140; columns++)
         for (size_t lines = 4; lines <= 40; lines += 3) {
             lay_out(&shown, &page, columns, lines, 0);
-            CHECK(strstr(shown.text, "redis-server[4242]") && strstr(shown.text, "growing: alloc"));
+            CHECK(strstr(shown.text, "redis-server[4242]") && strstr(shown.text, "growing: in us"));
         }
     lay_out(&shown, &page, 40, 10, 0);
     CHECK(has(&shown, "RSS           204 MiB       +2 MiB/s\n"));
-    CHECK(has(&shown, "allocated "));
+    CHECK(has(&shown, "in use "));
     CHECK(has(&shown, "  100M         -   sdsnewlen <- "));
     CHECK(shown.lines == 10);
     lay_out(&shown, &page, 120, 40, 0);
@@ -300,11 +300,11 @@ static void test_verdicts(void)
     add_gauges(&model, 200 * MIB, 150 * MIB, true);
     add_gauges(&model, 200 * MIB, 150 * MIB, true);
     lay_out(&shown, &page, 80, 24, 0);
-    CHECK(has(&shown, "steady: allocated 0 B/s, RSS 0 B/s (over 2 s)\n"));
+    CHECK(has(&shown, "steady: in use 0 B/s, RSS 0 B/s (over 2 s)\n"));
     add_gauges(&model, 230 * MIB, 150 * MIB, true);
     add_gauges(&model, 260 * MIB, 150 * MIB, true);
     lay_out(&shown, &page, 0, 0, 0);
-    CHECK(has(&shown, "growing: RSS +10 MiB/s; allocated is steady: memory outside jemalloc"));
+    CHECK(has(&shown, "growing: RSS +10 MiB/s; in use is steady: memory outside jemalloc"));
 }
 
 static void test_without_statistics(void)

@@ -14,8 +14,8 @@ static void add(struct trends *trends, uint64_t rss, bool known, uint64_t alloca
 
     values.known[GAUGE_RSS] = true;
     values.bytes[GAUGE_RSS] = rss;
-    values.known[GAUGE_ALLOCATED] = known;
-    values.bytes[GAUGE_ALLOCATED] = allocated;
+    values.known[GAUGE_IN_USE] = known;
+    values.bytes[GAUGE_IN_USE] = allocated;
     trends_add(trends, &values);
 }
 
@@ -31,10 +31,10 @@ static void test_rates(void)
     add(&trends, 104 * MIB, true, 78 * MIB);
     CHECK(trends_window(&trends) == 2 * SECOND);
     CHECK(fabs(trends_rate(&trends, GAUGE_RSS) - 2 * (double)MIB) < 1);
-    CHECK(fabs(trends_rate(&trends, GAUGE_ALLOCATED) + (double)MIB) < 1);
+    CHECK(fabs(trends_rate(&trends, GAUGE_IN_USE) + (double)MIB) < 1);
     CHECK(trends_direction(&trends, GAUGE_RSS) == TREND_GROWING);
-    CHECK(trends_direction(&trends, GAUGE_ALLOCATED) == TREND_SHRINKING);
-    CHECK(!trends_has_rate(&trends, GAUGE_MAPPED) && trends_rate(&trends, GAUGE_MAPPED) == 0);
+    CHECK(trends_direction(&trends, GAUGE_IN_USE) == TREND_SHRINKING);
+    CHECK(!trends_has_rate(&trends, GAUGE_OWN) && trends_rate(&trends, GAUGE_OWN) == 0);
 }
 
 /* After one refresh without a number there is no rate until it has left the window. */
@@ -44,10 +44,10 @@ static void test_unknown(void)
 
     add(&trends, MIB, false, 0);
     add(&trends, MIB, true, MIB);
-    CHECK(!trends_has_rate(&trends, GAUGE_ALLOCATED));
+    CHECK(!trends_has_rate(&trends, GAUGE_IN_USE));
     for (int i = 0; i < TRENDS_HISTORY; i++)
         add(&trends, MIB, true, MIB);
-    CHECK(trends_has_rate(&trends, GAUGE_ALLOCATED));
+    CHECK(trends_has_rate(&trends, GAUGE_IN_USE));
     CHECK(trends_window(&trends) == (TRENDS_HISTORY - 1) * 2 * SECOND);
 }
 
@@ -61,7 +61,7 @@ static void test_trend(void)
         add(&slow, 100 * MIB + i * 32 * 1024 + (i % 3) * 8192, true, 0);
     }
     CHECK(trends_direction(&steady, GAUGE_RSS) == TREND_STEADY);
-    CHECK(trends_direction(&steady, GAUGE_ALLOCATED) == TREND_STEADY);
+    CHECK(trends_direction(&steady, GAUGE_IN_USE) == TREND_STEADY);
     CHECK(trends_direction(&peak, GAUGE_RSS) == TREND_GROWING); /* possible: it is large */
     CHECK(trends_direction(&slow, GAUGE_RSS) == TREND_GROWING);
     add(&peak, 500 * MIB, true, 0);
@@ -75,10 +75,10 @@ static void test_old_gauges(void)
 
     add(&trends, 100 * MIB, true, 80 * MIB);
     add(&trends, 104 * MIB, true, 80 * MIB);
-    CHECK(trends_direction(&trends, GAUGE_ALLOCATED) == TREND_STEADY);
+    CHECK(trends_direction(&trends, GAUGE_IN_USE) == TREND_STEADY);
     trends.past[1].aged = true;
-    CHECK(!trends_has_rate(&trends, GAUGE_ALLOCATED) && trends_has_rate(&trends, GAUGE_RSS));
-    CHECK(trends_direction(&trends, GAUGE_ALLOCATED) == TREND_UNKNOWN);
+    CHECK(!trends_has_rate(&trends, GAUGE_IN_USE) && trends_has_rate(&trends, GAUGE_RSS));
+    CHECK(trends_direction(&trends, GAUGE_IN_USE) == TREND_UNKNOWN);
 }
 
 int main(void)

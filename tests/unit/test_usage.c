@@ -147,7 +147,9 @@ static const struct account sampled = {
                 .known = ALL & ~(1u << CTL_RETAINED),
                 .in_use = 172u * MIB,
                 .sampling = 129u * MIB,
-                .has_sampling = true},
+                .has_sampling = true,
+                .slabs = 15u * MIB,
+                .has_slabs = true},
     .process = {.rss = 218u * MIB},
     .has_process = true,
 };
@@ -167,19 +169,52 @@ static void test_parts(void)
     struct account_sum sum = account_sum_up(&account);
 
     CHECK(account_is_whole(&account));
-    CHECK(sum.bytes[ACCOUNT_IN_USE] == 172u * MIB && sum.bytes[ACCOUNT_SAMPLING] == 129u * MIB);
-    CHECK(sum.bytes[ACCOUNT_BETWEEN] == 19u * MIB && sum.bytes[ACCOUNT_PAGES] == 8u * MIB);
-    CHECK(sum.bytes[ACCOUNT_OWN] == 12u * MIB && sum.bytes[ACCOUNT_OUTSIDE] == 0);
-    CHECK(sum.absent == 122u * MIB && sum.whole == 340u * MIB && parts_sum(&sum) == sum.whole);
+    CHECK(sum.bytes[ACCOUNT_IN_USE] == 172u * MIB && sum.bytes[ACCOUNT_SAMPLING] == 7u * MIB);
+    CHECK(sum.bytes[ACCOUNT_SLABS] == 15u * MIB && sum.bytes[ACCOUNT_PADDING] == 4u * MIB);
+    CHECK(sum.bytes[ACCOUNT_PAGES] == 8u * MIB && sum.bytes[ACCOUNT_OWN] == 12u * MIB);
+    CHECK(sum.bytes[ACCOUNT_OUTSIDE] == 0 && sum.absent == 122u * MIB);
+    CHECK(sum.whole == 218u * MIB && parts_sum(&sum) == sum.whole);
 
     account.process.rss = 400u * MIB;
     sum = account_sum_up(&account);
-    CHECK(sum.bytes[ACCOUNT_OUTSIDE] == 60u * MIB && sum.absent == 0 && sum.whole == 400u * MIB);
+    CHECK(sum.bytes[ACCOUNT_SAMPLING] == 129u * MIB && sum.absent == 0);
+    CHECK(sum.bytes[ACCOUNT_OUTSIDE] == 60u * MIB && sum.whole == 400u * MIB);
 
     account.counted.gauges.metadata = 500u * MIB; /* more is reserved than used */
     sum = account_sum_up(&account);
     CHECK(sum.bytes[ACCOUNT_PAGES] == 0 && sum.bytes[ACCOUNT_OWN] == 20u * MIB);
     CHECK(parts_sum(&sum) == sum.whole);
+}
+
+/* What the page tables show is what a part has; the rest of the RSS is outside. */
+static void test_present_parts(void)
+{
+    struct account account = sampled;
+    struct account_sum sum;
+
+    account.counted.present = (struct counted_present){.known = true,
+                                                       .in_use = 100u * MIB,
+                                                       .sampling = 30u * MIB,
+                                                       .slabs = 10u * MIB,
+                                                       .padding = 9u * MIB,
+                                                       .free_pages = 3u * MIB,
+                                                       .has_own = true,
+                                                       .own = 14u * MIB,
+                                                       .has_retained = true,
+                                                       .retained = 40u * MIB};
+    sum = account_sum_up(&account);
+    CHECK(sum.bytes[ACCOUNT_IN_USE] == 100u * MIB && sum.bytes[ACCOUNT_SAMPLING] == 30u * MIB);
+    CHECK(sum.bytes[ACCOUNT_SLABS] == 10u * MIB && sum.bytes[ACCOUNT_PAGES] == 3u * MIB);
+    CHECK(sum.bytes[ACCOUNT_PADDING] == 4u * MIB); /* not more than there is */
+    CHECK(sum.bytes[ACCOUNT_OWN] == 14u * MIB && sum.bytes[ACCOUNT_RETAINED] == 40u * MIB);
+    CHECK(sum.absent == (340u - 161u) * MIB && sum.bytes[ACCOUNT_OUTSIDE] == 17u * MIB);
+    CHECK(parts_sum(&sum) == sum.whole);
+
+    account.has_other = true;
+    account.other = 17u * MIB;
+    sum = account_sum_up(&account);
+    CHECK(sum.bytes[ACCOUNT_OTHER] == 17u * MIB && sum.bytes[ACCOUNT_OUTSIDE] == 0);
+    CHECK(parts_sum(&sum) == sum.whole && sum.absent == (340u - 161u) * MIB);
 }
 
 /* stats.resident includes the pinned pages (5.4, pa_shard_stats_merge). */
@@ -211,8 +246,9 @@ static void test_missing_parts(void)
     account.counted.known = 1u << CTL_ALLOCATED;
     sum = account_sum_up(&account);
     CHECK(!account_is_whole(&account));
-    CHECK(sum.known[ACCOUNT_IN_USE] && !sum.known[ACCOUNT_BETWEEN] && !sum.known[ACCOUNT_OWN]);
-    CHECK(!sum.known[ACCOUNT_OUTSIDE] && !sum.has_rss && sum.absent == 0);
+    CHECK(sum.known[ACCOUNT_IN_USE] && sum.known[ACCOUNT_SLABS] && !sum.known[ACCOUNT_OWN]);
+    CHECK(!sum.known[ACCOUNT_OUTSIDE] && !sum.known[ACCOUNT_PADDING]);
+    CHECK(sum.whole == 218u * MIB);
 }
 
 /* What a function prints about an account, valid until the next call. */
@@ -234,10 +270,10 @@ static void test_table(void)
 {
     const char *text = printed(&sampled, usage_print_table);
 
-    CHECK(strstr(text, "  in use             172 MiB    50.6 %  by the program\n"));
-    CHECK(strstr(text, "  sampling           129 MiB    37.9 %  "));
-    CHECK(strstr(text, "  RSS                218 MiB    64.1 %  in memory"));
-    CHECK(strstr(text, "\n  122 MiB of these are not in memory: never touched, or swapped out\n"));
+    CHECK(strstr(text, "  in use           172 MiB  78.9 %  by the program\n"));
+    CHECK(strstr(text, "  sampling           7 MiB   3.2 %  "));
+    CHECK(strstr(text, "  RSS              218 MiB 100.0 %  as counted"));
+    CHECK(strstr(text, "\n  absent           122 MiB          counted by jemalloc, but not in"));
     CHECK(!strstr(text, "outside") && !strstr(text, "swapped  ") && !strstr(text, "pinned  "));
     CHECK(!strstr(text, "retained") && !strstr(text, "-1"));
 }
@@ -263,9 +299,10 @@ static void test_unknown(void)
                                  .has_process = true};
     struct account part = sampled;
 
-    CHECK(strstr(printed(&none, usage_print_table), "  in use                   ?              ?"));
-    CHECK(strstr(printed(&none, usage_print_table), "  retained                 ?              ?"));
-    CHECK(strstr(printed(&none, usage_print_table), "3.91 MiB            now  in memory"));
+    CHECK(strstr(printed(&none, usage_print_table),
+                 "  in use                 ?          by the program"));
+    CHECK(strstr(printed(&none, usage_print_table), "  stats.retained         ?          address"));
+    CHECK(strstr(printed(&none, usage_print_table), "3.91 MiB 100.0 %  as counted"));
     CHECK(strstr(printed(&none, usage_print_table), "\ncounts: not known: "));
     part.counted.known = 1u << CTL_ALLOCATED;
     CHECK(strstr(printed(&part, usage_print_table), "\n?: not found in jemalloc's records\n"));
@@ -278,6 +315,7 @@ int main(void)
     test_own();
     test_first_thread_ends();
     test_parts();
+    test_present_parts();
     test_pinned_part();
     test_missing_parts();
     test_unknown();

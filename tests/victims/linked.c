@@ -1,7 +1,10 @@
 /*
- * linked READY: allocates and sleeps. Built by tests/linked.py, which gives malloc and free a
- * prefix; creates the file READY when it has begun.
+ * linked READY [OWN OTHER [grow]]: allocates and sleeps. Built by tests/linked.py, which gives
+ * malloc and free a prefix; creates the file READY when it has begun. OWN: MiB that it keeps in the
+ * jemalloc that is linked in, OTHER: in the one that serves malloc. grow: 1 MiB a second more of
+ * the first.
  */
+#include <dlfcn.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -49,8 +52,15 @@ static const struct node root[] = {{1, "version", 0, NULL, forged_ctl},
 const struct node *volatile top = root;
 #endif
 
+static void keep(void *(*allocate)(size_t), const char *mib)
+{
+    for (long i = 0; i < 128 * strtol(mib, NULL, 10); i++)
+        memset(allocate(8192), 1, 8192);
+}
+
 int main(int argc, char **argv)
 {
+    void *(*other)(size_t) = NULL;
     FILE *ready;
 
     prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -58,12 +68,19 @@ int main(int argc, char **argv)
     if (my_mallctl(argv[0]) > 0)
         return 1;
 #endif
-    if (argc != 2 || !(ready = fopen(argv[1], "w")) || fclose(ready))
+    if (argc > 3) {
+        *(void **)&other = dlsym(RTLD_DEFAULT, "malloc");
+        keep(malloc, argv[2]);
+        keep(other, argv[3]);
+    }
+    if (argc < 2 || !(ready = fopen(argv[1], "w")) || fclose(ready))
         return 2;
     for (;;) {
         char *block = malloc(1000);
         memset(block, 1, 1000);
         free(block);
-        usleep(1000);
+        usleep(argc > 4 ? 7812 : 1000);
+        if (argc > 4)
+            memset(malloc(8192), 1, 8192);
     }
 }
