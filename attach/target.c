@@ -1,6 +1,7 @@
 #include "attach/target.h"
 #include "attach/faults.h"
 #include "base/list.h"
+#include "base/text.h"
 #include "host/task.h"
 
 #include <errno.h>
@@ -311,6 +312,33 @@ fault_code target_usage(const struct target *target, struct proc_usage *usage,
     if (rc != FAULT_NONE)
         return rc;
     return fault_set(fault, FAULT_INTERNAL, -error, "read the memory use", "its memory use");
+}
+
+void target_alias_find(struct target_alias *alias, const struct target *target)
+{
+    char path[PATH_MAX], words[PATH_MAX];
+
+    alias->path[0] = '\0';
+    if (!target || target->record)
+        return;
+    const char *comm = target->stat.comm;
+    const size_t len = strlen(comm);
+    const int pid = (int)target_via(target);
+    if (!len || procfs_readlink(target->proc, path, sizeof path, "%d/exe", pid) <= 0 ||
+        strncmp(text_base_name(path), comm, len) == 0 ||
+        procfs_read(target->proc, words, sizeof words, "%d/cmdline", pid) <= 0)
+        return;
+    /* A process may rename itself: that is not what it was started as. */
+    words[strcspn(words, " ")] = '\0';
+    if (strncmp(text_base_name(words), comm, len) != 0)
+        return;
+    strcpy(alias->path, path);
+    snprintf(alias->name, sizeof alias->name, "%s", text_base_name(words));
+}
+
+const char *target_file_name(const struct target_alias *alias, const char *path)
+{
+    return *path && strcmp(path, alias->path) == 0 ? alias->name : text_base_name(path);
 }
 
 bool thread_refresh(struct thread *thread, const struct target *target)

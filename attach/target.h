@@ -8,6 +8,8 @@
 #include "host/procfs.h"
 #include "host/task.h"
 
+#include <limits.h>
+
 /*
  * A process that has ended, as a core file records it. Its /proc does not exist: procfs
  * has no directory, so that nothing is read of a process that has the same pid now.
@@ -125,6 +127,20 @@ enum target_end { TARGET_LIVES, TARGET_THREAD_ENDS, TARGET_ENDS };
  * wait: a thread that was killed has SIGKILL pending until it ends.
  */
 enum target_end target_look_end(const struct target *target, pid_t tid);
+
+/*
+ * The name by which a program was started and by which ps shows it, if that is a link to a file of
+ * another name: "redis-server", whose file is redis-check-rdb.
+ */
+struct target_alias {
+    char path[PATH_MAX]; /* of the file; "": its name is the program's */
+    char name[64];
+};
+
+/* target NULL: there is none. */
+void target_alias_find(struct target_alias *alias, const struct target *target);
+/* Returns the last component of a path, or the alias if it is of that file. */
+const char *target_file_name(const struct target_alias *alias, const char *path);
 
 /* Returns its RLIMIT_FSIZE in bytes; UINT64_MAX: unlimited or unknown. */
 uint64_t target_file_size_limit(const struct target *target);

@@ -1,5 +1,6 @@
 #include "cli/notes.h"
 #include "base/units.h"
+#include "cli/output/language_hint.h"
 #include "run/children.h"
 
 #include <errno.h>
@@ -24,7 +25,12 @@ static const char *lack_text(enum symbols_lack lack, bool one)
     }
 }
 
-static void print_missing_names(const struct symbols_coverage *coverage)
+/*
+ * names: what would give them to JIT code; NULL: unknown. has_root: the files may be below another
+ * directory (--root), as those of a container are.
+ */
+static void print_missing_names(const struct symbols_coverage *coverage, const char *names,
+                                bool has_root)
 {
     const char *path = coverage->path ? coverage->path : "";
     char clean[256];
@@ -33,16 +39,20 @@ static void print_missing_names(const struct symbols_coverage *coverage)
     bool one = nameless == 1;
 
     if (*path)
-        message("%s: %llu of %llu addresses ha%s no name: %s%s%s",
+        message("%s: %llu of %llu addresses ha%s no name: %s%s%s%s",
                 message_clean(path, clean, sizeof clean), nameless, all, one ? "s" : "ve",
                 lack_text(coverage->lack, one), coverage->err ? ": " : "",
-                coverage->err ? strerror(coverage->err) : "");
+                coverage->err ? strerror(coverage->err) : "",
+                has_root && coverage->lack == SYMBOLS_LACK_FILE
+                    ? "; --root DIR looks for it in the files of its container"
+                    : "");
+    else if (names)
+        message("JIT code has no names (%llu of %llu addresses); %s", nameless, all, names);
     else
-        message(
-            "%llu of %llu addresses in memory without a file ha%s no name: code of a JIT compiler "
-            "that is not in a perf map (/tmp/perf-PID.map), or of a library that is no longer "
-            "loaded",
-            nameless, all, one ? "s" : "ve");
+        message("code without a file has no names (%llu of %llu addresses): it is of a JIT "
+                "compiler and not in a perf map (/tmp/perf-PID.map), or of a library that is no "
+                "longer loaded",
+                nameless, all);
 }
 
 /* Says what was not read of a module's files, and why. */
@@ -136,7 +146,7 @@ void notes_print_profile(void *ctx, const struct run_note *note)
         if (!coverage)
             message("%llu more module%s", count, count == 1 ? " lacks names" : "s lack names");
         else if (note->kind == NOTE_NAMES_MISSING)
-            print_missing_names(coverage);
+            print_missing_names(coverage, NULL, !options->report.root);
         else if (note->kind == NOTE_NAMES_UNREAD)
             print_unread(coverage);
         else
@@ -281,6 +291,15 @@ void notes_print(void *ctx, const struct run_note *note)
                 note->active ? "true" : "false",
                 message_cause(&subject, note->fault, text, sizeof text));
         break;
+    case NOTE_NAMES_MISSING:
+        if (note->coverage && !quiet) {
+            const struct target *target = &job->attachment->target;
+            const unsigned kinds = heap_kinds_of_modules(&job->attachment->modules);
+            print_missing_names(note->coverage, language_jit_text(kinds, target, text),
+                                target->record && !job->options->report.root);
+            break;
+        }
+        /* fallthrough */
     default:
         notes_print_profile((void *)job->options, note);
         break;

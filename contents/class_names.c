@@ -165,3 +165,37 @@ const char *class_names_find(struct class_names *classes, remote_addr address_po
     name = read_type_name(classes->places, typeinfo.name, text);
     return name ? demangle_type(classes, name) : NULL;
 }
+
+/* ---- Python ---- */
+
+/* The start of a type (Include/cpython/object.h): PyObject_VAR_HEAD and tp_name. */
+struct python_type {
+    uint64_t references;
+    remote_addr type;
+    uint64_t size;
+    remote_addr name;
+};
+
+/* Types of the program's own classes are in no module, and are not read. */
+static bool read_python_type(struct places *places, remote_addr at, struct python_type *type,
+                             char name[PYTHON_NAME_MAX])
+{
+    return at % 8 == 0 && is_in_module(places, at) &&
+           memory_read(places->memory, at, type, sizeof *type) &&
+           is_in_module(places, type->name) &&
+           memory_read_string(places->memory, type->name, name, PYTHON_NAME_MAX) > 0;
+}
+
+const char *class_names_python(struct class_names *classes, remote_addr at)
+{
+    char name[PYTHON_NAME_MAX], meta_name[PYTHON_NAME_MAX], text[PYTHON_NAME_MAX + 16];
+    struct python_type type, meta;
+
+    /* A type's type is a type, and that of all is its own: "type". */
+    if (!read_python_type(classes->places, at, &type, name) ||
+        !read_python_type(classes->places, type.type, &meta, meta_name) || meta.type != type.type ||
+        strcmp(meta_name, "type") != 0)
+        return NULL;
+    snprintf(text, sizeof text, "%s (Python)", name);
+    return arena_string(classes->arena, text, strlen(text));
+}

@@ -47,6 +47,14 @@ struct class_names {
  */
 const char *class_names_find(struct class_names *classes, remote_addr address_point);
 
+enum { PYTHON_NAME_MAX = 256 };
+
+/*
+ * Returns the name of a type of Python that is in a module, "dict (Python)", in the arena, or NULL:
+ * none is proven to be there. Reads at most 8 words and 2 names.
+ */
+const char *class_names_python(struct class_names *classes, remote_addr at);
+
 /* Returns the demangled name of a symbol, of at most CLASS_TEXT_MAX bytes, in the arena, or NULL.
  */
 const char *class_names_demangle(struct class_names *classes, const char *symbol);

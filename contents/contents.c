@@ -12,6 +12,7 @@ struct contents {
     struct arena arena;
     struct places places;
     struct content_words words;
+    bool has_python; /* its interpreter is mapped */
 };
 
 struct contents *contents_new(struct memory *memory, const struct modules *modules,
@@ -24,6 +25,8 @@ struct contents *contents_new(struct memory *memory, const struct modules *modul
         return NULL;
     }
     words_init(&contents->words, &contents->places, target, &contents->arena);
+    for (size_t i = 0; i < modules->count; i++)
+        contents->has_python |= strstr(module_name(&modules->list[i]), "python") != NULL;
     return contents;
 }
 
@@ -230,6 +233,32 @@ static bool judge_text(const unsigned char *bytes, size_t len, remote_addr addr,
     return true;
 }
 
+/*
+ * An object of Python (Include/object.h): the number of references and its type, behind two
+ * pointers if the collector tracks it.
+ */
+static bool judge_python(struct contents *contents, const struct seen_words *seen,
+                         struct content *content)
+{
+    for (size_t i = 1; contents->has_python && i < seen->count && i <= 3; i += 2) {
+        if (seen->places[i] < 0 || !seen->words[i - 1] || !is_small_number(seen->words[i - 1]))
+            continue;
+        uint32_t index = words_put(&contents->words, seen->words[i], seen->places[i]);
+        if (index == TABLE_NONE)
+            return false;
+        struct content_word *word = &contents->words.list[index];
+        if (!word->python_asked)
+            word->python = class_names_python(&contents->words.classes, word->value);
+        word->python_asked = true;
+        if (!word->python)
+            continue;
+        content->kind = CONTENT_CLASS;
+        content->detail = word->python;
+        return true;
+    }
+    return false;
+}
+
 static bool judge_numbers(struct contents *contents, const struct seen_words *seen,
                           struct content *content)
 {
@@ -274,6 +303,8 @@ static void judge_piece(struct contents *contents, remote_addr addr, const unsig
     }
     if ((!seen.count || seen.places[0] != PLACE_MEMORY || len > 16) &&
         judge_text(bytes, len, addr, content))
+        return;
+    if (judge_python(contents, &seen, content))
         return;
     if (!judge_numbers(contents, &seen, content))
         content->kind = entropy_is_high(bytes, len) ? CONTENT_RANDOM : CONTENT_OTHER;

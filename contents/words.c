@@ -16,6 +16,7 @@ void words_init(struct content_words *words, struct places *places, const struct
         .target = target,
         .arena = arena,
         .classes = {.places = places, .arena = arena, .demangler = {.arena = arena}}};
+    target_alias_find(&words->alias, target);
     table_init(&words->table);
 }
 
@@ -54,7 +55,7 @@ uint32_t words_put(struct content_words *words, remote_addr value, int module)
 
 const char *words_module_name(const struct content_words *words, int module)
 {
-    return module_name(&words->places->modules->list[module]);
+    return target_file_name(&words->alias, words->places->modules->list[module].path);
 }
 
 /* ---- their symbols ---- */

@@ -1,6 +1,7 @@
 /* The addresses in modules with which objects begin: each is looked up once. */
 #pragma once
 
+#include "attach/target.h"
 #include "base/table.h"
 #include "contents/class_names.h"
 
@@ -11,7 +12,9 @@ struct content_word {
     int module;             /* index */
     bool begins;            /* an object begins with it: its symbol is wanted */
     const char *class_name; /* NULL: it is not known to be a vtable */
-    const char *symbol;     /* after words_resolve; NULL: none */
+    const char *python;     /* of a type of Python; NULL: it is none, or not looked at */
+    bool python_asked;
+    const char *symbol; /* after words_resolve; NULL: none */
     remote_addr symbol_at;
     uint64_t bias;    /* after words_resolve: of its module */
     const char *text; /* of words_text */
@@ -20,6 +23,7 @@ struct content_word {
 struct content_words {
     struct places *places;
     const struct target *target;
+    struct target_alias alias;
     struct arena *arena;
     struct class_names classes;
     struct table table;
@@ -44,5 +48,5 @@ bool words_resolve(struct content_words *words);
  * in the arena. NULL: out of memory.
  */
 const char *words_text(struct content_words *words, struct content_word *word);
-/* Returns the last component of the path of a module. */
+/* Returns the name of a module (target_file_name). */
 const char *words_module_name(const struct content_words *words, int module);

@@ -72,13 +72,20 @@ static unsigned char match_text(const struct filter *filter, const char *text)
 }
 
 /*
- * Strips the prefixes of jemalloc's builds (configure --with-jemalloc-prefix),
- * then those of its functions.
+ * Strips the prefixes of jemalloc's builds (configure --with-jemalloc-prefix), then those of its
+ * functions, before which may stand the program's: "duckdb_je_malloc".
  */
 static const char *strip_prefix(const char *name)
 {
-    static const char *const prefixes[] = {"je_", "_rjem_je_", "_rjem_", "jemalloc_", "__libc_"};
+    static const char *const prefixes[] = {"_rjem_", "jemalloc_", "__libc_"};
+    const char *own = NULL;
 
+    if (!name[strcspn(name, "(:< ")])
+        for (const char *at = name; (at = strstr(at, "je_")); at++)
+            if (at == name || at[-1] == '_')
+                own = at + strlen("je_");
+    if (own)
+        return own;
     for (size_t i = 0; i < ARRAY_LEN(prefixes); i++)
         if (strncmp(name, prefixes[i], strlen(prefixes[i])) == 0)
             return name + strlen(prefixes[i]);

@@ -160,17 +160,12 @@ static bool add_unknown(struct locations *locations, struct location *location)
     const struct location_mapping *mapping;
     struct function function = {.linkage = "", .file = ""};
     char name[NAME_SIZE];
-    const char *slash;
 
     if (location->mapping == TABLE_NONE) {
         snprintf(name, sizeof name, "0x%llx", (unsigned long long)location->address);
     } else {
         mapping = &locations->mappings[location->mapping];
-        slash = strrchr(mapping->path, '/');
-        snprintf(name, sizeof name, "%.400s+%#llx",
-                 slash            ? slash + 1
-                 : *mapping->path ? mapping->path
-                                  : "[anon]",
+        snprintf(name, sizeof name, "%.400s+%#llx", *mapping->name ? mapping->name : "[anon]",
                  (unsigned long long)(location->address - mapping->start + mapping->offset));
     }
     function.name = name;
@@ -194,20 +189,24 @@ static uint32_t find_mapping(const struct locations *locations, size_t first, ui
     return TABLE_NONE;
 }
 
-static bool add_mappings(struct locations *locations, const struct heap_profile *profile)
+static bool add_mappings(struct locations *locations, const struct heap_profile *profile,
+                         const struct symbols *symbols)
 {
     const size_t first = locations->mapping_count;
 
     for (size_t i = 0; i < profile->mapping_count; i++) {
         const struct heap_mapping *from = &profile->mappings[i];
-        struct location_mapping to = {.start = from->start,
-                                      .end = from->end,
-                                      .offset = from->offset,
-                                      .path = i && from->path == from[-1].path
-                                                  ? locations->mappings[first + i - 1].path
-                                                  : keep_text(locations, from->path),
-                                      .kind = code_kind_of_module(from->path)};
-        if (!to.path ||
+        const struct location_mapping *last = i ? &locations->mappings[first + i - 1] : NULL;
+        const bool same = last && from->path == from[-1].path;
+        struct location_mapping to = {
+            .start = from->start,
+            .end = from->end,
+            .offset = from->offset,
+            .path = same ? last->path : keep_text(locations, from->path),
+            .name =
+                same ? last->name : keep_text(locations, symbols_file_name(symbols, from->path)),
+            .kind = code_kind_of_module(from->path)};
+        if (!to.path || !to.name ||
             !GROW(locations->mappings, locations->mapping_capacity, locations->mapping_count))
             return false;
         locations->mappings[locations->mapping_count++] = to;
@@ -231,7 +230,7 @@ bool locations_add(struct locations *locations, const struct heap_profile *profi
     AUTO_FREE uint64_t *addresses = reallocarray(NULL, count + 1, sizeof *addresses);
     AUTO_FREE uint32_t *order = reallocarray(NULL, count + 1, sizeof *order);
 
-    if (!addresses || !order || !add_mappings(locations, profile))
+    if (!addresses || !order || !add_mappings(locations, profile, symbols))
         return false;
     for (size_t i = 0; i < count; i++) {
         order[i] = (uint32_t)i;

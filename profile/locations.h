@@ -38,7 +38,7 @@ struct location {
 struct location_mapping {
     remote_addr start, end;
     uint64_t offset;
-    const char *path;
+    const char *path, *name;                               /* name: as it is shown */
     struct build_id build_id;                              /* len 0: unknown */
     enum code_kind kind;                                   /* CODE_OWN: names decide */
     bool has_functions, has_files, has_lines, has_inlines; /* known for at least one location */

@@ -38,26 +38,32 @@ const char *site_next_call(const char *call)
     return call + strlen(call) + 1;
 }
 
+/* A recursion counts as one call: its further calls add no information. */
+static bool has_name(const struct names *names, const char *name)
+{
+    const char *have = names->bytes;
+
+    for (uint32_t i = 0; i < names->count; i++, have = site_next_call(have))
+        if (strncmp(have, name, NAMES_SIZE / SITE_CALLS - 1) == 0)
+            return true;
+    return false;
+}
+
 static void take_names(struct names *names, const struct samples *samples,
                        const struct sample *sample)
 {
-    struct stack_walk walk = {0};
-    const struct stack_call *call;
-    const char *last = NULL;
-    uint32_t own;
+    struct stack_text stack;
+    const size_t count = stack_own_calls(samples, sample, &stack);
 
     names->len = 0;
     names->count = 0;
-    stack_count_calls(samples, sample, &own);
-    while (names->count < SITE_CALLS && (call = stack_walk_next(&walk, samples, sample))) {
-        if (own && call->function->kind != CODE_OWN)
-            continue;
-        if (names->count == 0)
-            names->first = *call;
-        /* A recursion counts as one call: its further calls add no information. */
-        const char *name = samples_shown_name(samples, call->function);
+    for (size_t i = 0; names->count < SITE_CALLS && i < count; i++) {
+        i = stack_named_call(stack.calls, count, i);
+        const char *name = samples_shown_name(samples, stack.calls[i].function);
         size_t len = strlen(name) + 1, capacity = sizeof names->bytes / SITE_CALLS;
-        if (last && strcmp(last, name) == 0)
+        if (names->count == 0)
+            names->first = stack.calls[i];
+        if (has_name(names, name))
             continue;
         if (len > capacity)
             len = capacity;
@@ -65,7 +71,6 @@ static void take_names(struct names *names, const struct samples *samples,
         names->bytes[names->len + len - 1] = '\0';
         names->len += len;
         names->count++;
-        last = name;
     }
 }
 

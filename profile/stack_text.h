@@ -14,6 +14,7 @@ enum {
 /* A call of a stack, inlined ones included. */
 struct stack_call {
     const struct function *function;
+    const struct location *location;
     unsigned line;  /* 0: unknown */
     uint32_t place; /* number in the stack, innermost first, from 0 */
 };
@@ -32,6 +33,9 @@ const struct stack_call *stack_walk_next(struct stack_walk *walk, const struct s
 uint32_t stack_count_calls(const struct samples *samples, const struct sample *sample,
                            uint32_t *own);
 
+/* True for the function that every stack of a program has. */
+bool stack_is_main(const struct function *function);
+
 struct stack_text {
     struct stack_call calls[STACK_TEXT_MAX]; /* innermost first */
     size_t count;
@@ -45,3 +49,14 @@ struct stack_text {
  */
 void stack_text_choose(const struct samples *samples, const struct sample *sample, size_t limit,
                        struct stack_text *out);
+/*
+ * Chooses the calls of the program's own code; all of a stack without any. Returns their number,
+ * which may be smaller than out->count.
+ */
+size_t stack_own_calls(const struct samples *samples, const struct sample *sample,
+                       struct stack_text *out);
+/*
+ * Returns the call to name instead of number i, or i: a function of a stripped program that has no
+ * name says less than the one of the same file that has called it.
+ */
+size_t stack_named_call(const struct stack_call *calls, size_t count, size_t i);

@@ -92,6 +92,23 @@ class Case(allocators.TestCase):
 
 
 class Explain(Case):
+    def test_a_limit_of_its_own(self):
+        """Up to which a program's cache grows, from its command line."""
+        for name, words, limit in (
+            ("memcached", ("-m", "100"), "-m 100 MiB: its items grow up to that"),
+            ("memcached", (), "-m 64 MiB, the default: its items grow up to that"),
+            ("redis-server", (), "redis-cli config get maxmemory shows it; its data grow"),
+            ("node", ("--max-old-space-size=512",), "--max-old-space-size=512 MiB: the heap of"),
+        ):
+            program = os.path.join(self.directory(), name)
+            shutil.copy("/bin/sh", program)
+            process = self.process(
+                [program, "-c", "read line", *words], stdin=lib.subprocess.PIPE
+            )
+            lib.wait_until(lambda: lib.read_text("/proc/%d/comm" % process.pid) == name + "\n")
+            text = self.assert_ran(lib.run_tool("explain", process.pid)).text
+            self.assertIn("\nown limit    " + limit, text)
+
     def test_without_jemalloc(self):
         process = self.idle(
             preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (SPACE, SPACE)))

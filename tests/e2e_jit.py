@@ -44,10 +44,10 @@ NODE_MAP = """18c4000 300 Builtin:Call
 class Process:
     """jit.c, and the path of its perf map as the tool can open it."""
 
-    def __init__(self, case, before=(), **options):
+    def __init__(self, case, before=(), program=JIT, **options):
         case.map = self
         self.process = case.process(
-            [*before, JIT],
+            [*before, program],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             env=lib.tool_environment({"MALLOC_CONF": CONF}),
@@ -58,7 +58,9 @@ class Process:
             raise lib.unittest.SkipTest("unshare --pid is not permitted")
         self.slots = [int(word, 16) for word in line[1:]]
         self.pid = self.process.pid
-        while os.path.basename(os.readlink("/proc/%d/exe" % self.pid)) != "jit":
+        while os.path.basename(os.readlink("/proc/%d/exe" % self.pid)) != os.path.basename(
+            program
+        ):
             with open("/proc/%d/task/%d/children" % (self.pid, self.pid)) as file:
                 self.pid = int(file.read().split()[0])
         with open("/proc/%d/status" % self.pid) as file:
@@ -134,6 +136,19 @@ class Known(Case):
             self.assert_ran(lib.run_tool("dump", jit.pid, "-o", name))
             text = self.assert_ran(lib.run_tool("report", name, "-f", "folded")).text
             self.assertIn(expected, text)
+
+    def test_what_would_name_it(self):
+        """By the run-time system that is there, which the name of its program shows."""
+        node = os.path.join(self.directory(), "node")
+        shutil.copy(JIT, node)
+        for program, hint in (
+            (node, "JIT code has no names (1 of 1 addresses); start it with --perf-basic-prof"),
+            (JIT, "code without a file has no names (1 of 1 addresses): it is of a JIT compiler"),
+        ):
+            jit = Process(self, program=program)
+            jit.call(0)
+            _, err = self.folded(jit.pid)
+            self.assertIn(hint, err)
 
     def test_report(self):
         jit = Process(self)
@@ -268,6 +283,7 @@ class Runtimes(Case):
         process = self.start("Grow.java", JAVA, "java")
         stacks, err = self.folded(process.pid)
         self.assertFalse(any("allocateMemory0" in stack.split(";")[0] for stack in stacks))
+        self.assertIn("; run jcmd %d Compiler.perfmap" % process.pid, err)
         done = subprocess.run(["jcmd", str(process.pid), "Compiler.perfmap"], capture_output=True)
         if done.returncode:
             raise lib.unittest.SkipTest("jcmd has no Compiler.perfmap: %r" % done)

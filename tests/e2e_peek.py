@@ -175,22 +175,48 @@ class Peek(lib.TestCase):
         self.assertRegex(lines[3], r"^192 B +\d{6} .* class shop::Order<long>$")
         self.assertRegex(lines[5], r"^and \d+ more rows: [\d.]+ MiB \(--rows 0 shows all\)$")
 
-    def test_terminal(self):
-        """Lines are wrapped at the width of a terminal, which has 80 columns; a row
-        continues below its last column, and what its signs mean is said."""
-        process = self.start()
+    def test_python(self):
+        """Its objects are of the types that their second word points to."""
+        if not os.path.exists("/usr/bin/python3"):
+            self.skipTest("/usr/bin/python3 is not installed")
+        lists, floats = 30000, 10000
+        program = "k=[[i] for i in range(%d)],[i/3 for i in range(%d)];print('ready',flush=1);input()"
+        process = self.process(
+            ["/usr/bin/python3", "-c", program % (lists, floats)],
+            env=lib.tool_environment({"LD_PRELOAD": "libjemalloc.so.2", "PYTHONMALLOC": "malloc"}),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+        )
+        self.assertEqual(process.stdout.readline(), b"ready\n")
+        rows = json.loads(self.peek(process, "--json", "--rows", "0").text)["rows"]
+        found = {}
+        for row in rows:
+            if row["kind"] == "class":
+                found[row["detail"]] = found.get(row["detail"], 0) + row["objects"]
+        self.assertAlmostEqual(found["list (Python)"], lists, delta=lists / 5)
+        self.assertAlmostEqual(found["float (Python)"], floats, delta=floats / 3)
+
+    def lines_on_terminal(self, process, columns):
         master, slave = pty.openpty()
-        fcntl.ioctl(master, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
+        fcntl.ioctl(master, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
         with open(slave, "wb") as terminal:
             subprocess.run([lib.TOOL, "peek", str(process.pid)], stdout=terminal, check=True)
             text = b""
             while select.select([master], [], [], 0)[0]:
                 text += os.read(master, 1 << 16)
         os.close(master)
-        lines = text.decode().splitlines()
+        return text.decode().splitlines()
+
+    def test_terminal(self):
+        """Lines are wrapped at the width of a terminal; a row continues below its last column, and
+        what its signs mean is said."""
+        process = self.start()
+        lines = self.lines_on_terminal(process, 80)
         self.assertTrue(lines[0].startswith("objects[%d]: " % process.pid), lines)
         self.assertLessEqual(max(map(len, lines)), 80, lines)
-        self.assertIn("0 zero, x other", text.decode())
+        self.assertTrue(any("0 zero, x other" in line for line in lines), lines)
+        self.assertTrue(any("text: JSON; one beginning: 100 %" in line for line in lines), lines)
+        lines = self.lines_on_terminal(process, 72)
         self.assertGreater(len([line for line in lines if line.startswith(" " * 40)]), 0, lines)
 
     def test_refused(self):

@@ -333,6 +333,16 @@ class Refused(Case):
         self.assertEqual(victim.new_files(), [])
         self.assert_unharmed(victim)
 
+    def test_files_of_a_container(self):
+        """Where a mapped file is not here, the option that looks for it elsewhere is named."""
+        path = os.path.join(self.directory(), "x.heap")
+        with open(path, "w") as file:
+            file.write("heap_v2/1\n@ 0x1234\n t*: 1: 8 [0: 0]\n\nMAPPED_LIBRARIES:\n")
+            file.write("1000-2000 r-xp 00000000 08:02 1 /nonexistent/app\n")
+        hint = "--root DIR looks for it"
+        self.assertIn(hint, self.assert_ran(lib.run_tool("report", path)).err)
+        self.assertNotIn(hint, self.assert_ran(lib.run_tool("report", path, "--root", "/tmp")).err)
+
     def test_no_profile(self):
         self.assert_failed(lib.run_tool("report", "/nonexistent"), lib.USAGE, "No such file")
         self.assert_failed(lib.run_tool("report", "/etc/passwd"), lib.USAGE, "heap_v2")

@@ -69,6 +69,15 @@ class Seeded(lib.TestCase):
     def test_c(self):
         self.assert_named(self.start_seeded([self.compile_c("leak.c")]), "session_new")
 
+    def test_wrappers_and_a_common_caller(self):
+        """The first line names what asked for the memory, and what all of them are below."""
+        process = self.start_seeded([self.compile_c("wrapped.c", "-O0")])
+        told = self.assert_ran(lib.run_tool("leak", process.pid, "-d", "4s", "--json")).out
+        answer = json.loads(told)["answer"]
+        self.assertRegex(answer, r"(tree_copy|plan_make) \(wrapped\.c:\d+\) <- query_prepare")
+        self.assertRegex(answer, r"; (9\d|100) % below query_prepare")
+        self.assertNotIn("alloc", answer)
+
     def test_debug_file_that_only_the_target_sees(self):
         """In a mount namespace of its own, as in a container."""
         lib.require_root()

@@ -339,7 +339,7 @@ static void print_explained_head(const struct explain *explain, const struct sub
                                  const char *answer, FILE *out)
 {
     const struct explain_mapped *mapped = &explain->mapped;
-    char verdict[EXPLAIN_VERDICT], texts[3][UNITS_TEXT];
+    char verdict[EXPLAIN_VERDICT], texts[3][UNITS_TEXT], own[OWN_LIMIT_TEXT];
 
     print_row_text("", explain_verdict(explain, verdict), ROW_LINES + 2, out);
     print_row_text("growth", answer, ROW_LINES + 1, out);
@@ -358,6 +358,8 @@ static void print_explained_head(const struct explain *explain, const struct sub
             print_labelled(out, "RLIMIT_AS", "%s of address space: %s are mapped",
                            units_bytes((double)explain->space, texts[0]),
                            units_bytes((double)explain->resident.size, texts[1]));
+        if (own_limit_text(explain->heaps, &explain->attachment->target, own))
+            print_labelled(out, "own limit", "%s", own);
         print_pressure(explain, out);
         print_explained_change(explain, out);
         print_explained_rss(explain, out);

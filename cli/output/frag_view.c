@@ -13,7 +13,11 @@
 #include <math.h>
 #include <string.h>
 
-enum { ROWS_DEFAULT = 10, ANSWER_BYTES = PLACE_TEXT_SIZE + 256, CALL_INDENT = 12 };
+enum {
+    ROWS_DEFAULT = 10,
+    ANSWER_BYTES = PLACE_TEXT_SIZE + COMMON_TEXT_SIZE + 256,
+    CALL_INDENT = 12
+};
 
 /* Less than this is no waste to speak of. */
 enum { WASTE_LEAST = 1 << 20, WASTE_LEAST_PERCENT = 10 };
@@ -150,12 +154,24 @@ static struct keeper find_keeper(const struct waste *waste)
     return most;
 }
 
+/* Below which caller most stacks are that keep slabs. */
+static const char *common_keeper(const struct frag_view *view, char out[COMMON_TEXT_SIZE])
+{
+    AUTO_FREE double *weights = calloc(view->samples->count + 1, sizeof *weights);
+
+    out[0] = '\0';
+    for (size_t i = 0; weights && i < view->waste->count; i++)
+        if (view->waste->rows[i].sample != TABLE_NONE)
+            weights[view->waste->rows[i].sample] += (double)view->waste->rows[i].bytes;
+    return weights ? common_caller_text(view->samples, weights, out) : out;
+}
+
 static void describe_slabs(const struct frag_view *view, const struct parts *parts, char *out,
                            size_t size)
 {
     const struct waste_row *row = &view->waste->rows[0];
     unsigned long long object = view->waste->classes[row->class].size;
-    char place[PLACE_TEXT_SIZE];
+    char place[PLACE_TEXT_SIZE], common[COMMON_TEXT_SIZE];
     const struct keeper keeper = find_keeper(view->waste);
     int len = 0;
 
@@ -164,9 +180,10 @@ static void describe_slabs(const struct frag_view *view, const struct parts *par
             len = snprintf(out, size, "about ");
         len +=
             describe_part(view, keeper.bytes, (double)parts->waste, out + len, size - (size_t)len);
-        snprintf(out + len, size - (size_t)len, " of waste are in slabs of %zu sizes pinned by %s",
-                 keeper.sizes,
-                 place_text(view->samples, &view->samples->list[keeper.row->sample], place));
+        snprintf(out + len, size - (size_t)len,
+                 " of waste are in slabs of %zu sizes pinned by %s%s", keeper.sizes,
+                 place_text(view->samples, &view->samples->list[keeper.row->sample], place),
+                 common_keeper(view, common));
         return;
     }
     if (is_rough(row))
@@ -182,8 +199,9 @@ static void describe_slabs(const struct frag_view *view, const struct parts *par
                  " of waste are in %llu-byte slabs; which stacks keep them is not known: %s",
                  object, why_no_stack(view));
     else
-        snprintf(out + len, size - (size_t)len, " of waste are in %llu-byte slabs pinned by %s",
-                 object, place_text(view->samples, &view->samples->list[row->sample], place));
+        snprintf(out + len, size - (size_t)len, " of waste are in %llu-byte slabs pinned by %s%s",
+                 object, place_text(view->samples, &view->samples->list[row->sample], place),
+                 common_keeper(view, common));
 }
 
 static const char *describe_answer(const struct frag_view *view, const struct parts *parts,

@@ -68,6 +68,17 @@ static void merge_rows(struct grow_rows *rows)
     rows->count = kept;
 }
 
+/* What a stack has grown by in memory of that kind, bytes. */
+static int64_t stack_growth(const struct grow *grow, const struct sample *sample,
+                            enum grow_kind kind)
+{
+    if (kind == GROW_KINDS) /* the profile has those of all kinds */
+        return sample->values[VALUE_BYTES].now;
+    return sample->stack < grow->stacks.count
+               ? (int64_t)grow_bytes(grow, grow->stacks.list[sample->stack].growth[kind])
+               : 0;
+}
+
 bool grow_rows_make(struct grow_rows *rows, const struct grow *grow, const struct samples *samples,
                     enum grow_kind kind, enum grow_rows_of of)
 {
@@ -76,11 +87,7 @@ bool grow_rows_make(struct grow_rows *rows, const struct grow *grow, const struc
         return false;
     for (uint32_t i = 0; i < samples->count; i++) {
         const struct sample *sample = &samples->list[i];
-        int64_t bytes = 0;
-        if (kind == GROW_KINDS) /* the profile has those of all kinds */
-            bytes = sample->values[VALUE_BYTES].now;
-        else if (sample->stack < grow->stacks.count)
-            bytes = (int64_t)grow_bytes(grow, grow->stacks.list[sample->stack].growth[kind]);
+        const int64_t bytes = stack_growth(grow, sample, kind);
         if (bytes > 0)
             rows->list[rows->count++] =
                 (struct grow_row){hash_stack(samples, sample, of), i, 1, bytes, 0};
@@ -118,9 +125,11 @@ static double end_change(const struct grow *grow, size_t offset)
  * allocator may have given the memory to another stack since.
  */
 static bool write_toucher_names(const struct grow_view *view, const struct grow_rows *rows,
-                                FILE *out)
+                                enum grow_kind kind, FILE *out)
 {
-    char place[PLACE_TEXT_SIZE];
+    const struct samples *samples = view->samples;
+    AUTO_FREE double *weights = calloc(samples->count + 1, sizeof *weights);
+    char place[PLACE_TEXT_SIZE], common[COMMON_TEXT_SIZE];
     const char *before = "; first touched by: ";
 
     if (!rows->count || (double)rows->list[0].bytes <= rows->list[0].error) {
@@ -137,10 +146,13 @@ static bool write_toucher_names(const struct grow_view *view, const struct grow_
             break;
         }
         fprintf(out, "%s%.0f %% ", before, percent);
-        text_write_clean(out, place_text(view->samples, &view->samples->list[row->sample], place),
-                         "");
+        text_write_clean(out, place_text(samples, &samples->list[row->sample], place), "");
         before = ", ";
     }
+    for (size_t i = 0; weights && i < samples->count; i++)
+        weights[i] = fmax((double)stack_growth(view->grow, &samples->list[i], kind), 0);
+    if (weights)
+        text_write_clean(out, common_caller_text(samples, weights, common), "");
     return true;
 }
 
@@ -152,7 +164,7 @@ bool grow_write_touchers(const struct grow_view *view, enum grow_kind kind, FILE
     if (view->grow->refused.code != FAULT_NONE ||
         !grow_rows_make(&rows, view->grow, view->samples, kind, GROW_ROWS_BY_CALL))
         return false;
-    named = write_toucher_names(view, &rows, out);
+    named = write_toucher_names(view, &rows, kind, out);
     grow_rows_free(&rows);
     return named;
 }
@@ -241,7 +253,7 @@ static void write_kinds(const struct grow_view *view, FILE *out)
             continue;
         fprintf(out, "%s: %s", kinds[kind].words, units_change(part_change(grow, kind), text));
         if (grow_rows_make(&rows, grow, view->samples, kind, GROW_ROWS_BY_CALL) && rows.count)
-            write_toucher_names(view, &rows, out);
+            write_toucher_names(view, &rows, kind, out);
         grow_rows_free(&rows);
         fputc('\n', out);
     }

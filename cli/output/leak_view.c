@@ -49,6 +49,21 @@ static bool was_named(const struct leak_view *view, const struct part *part, siz
     return false;
 }
 
+/* Below which caller most of it is, by what the samples of that size have grown. */
+static void write_common_caller(const struct leak_view *view, const struct part *part, FILE *out)
+{
+    const struct samples *samples = view->samples;
+    const struct verdict *verdict = view->verdict;
+    AUTO_FREE double *weights = calloc(samples->count + 1, sizeof *weights);
+    char text[COMMON_TEXT_SIZE];
+
+    for (size_t i = 0; weights && i < samples->count; i++)
+        if (!part->class || part->class == &verdict->classes[verdict->stacks[i].class])
+            weights[i] = fmax((double)amount_growth(&samples->list[i].values[VALUE_BYTES]), 0);
+    if (weights)
+        text_write_clean(out, common_caller_text(samples, weights, text), "");
+}
+
 /* Of one stack its part is clear: all, unless it may be much less. */
 static void write_causes(const struct leak_view *view, const struct part *part, FILE *out)
 {
@@ -71,6 +86,8 @@ static void write_causes(const struct leak_view *view, const struct part *part, 
         fprintf(out, " and %zu more stack%s", part->more, part->more == 1 ? "" : "s");
     if (part->stack_count && part->state == PART_ONE_OF && part->unseen)
         fputs(", or one that no sample shows", out);
+    if (part->stack_count)
+        write_common_caller(view, part, out);
     fputs(part->stack_count ? " (samples)" : "", out);
 }
 

@@ -70,14 +70,19 @@ static void write_shown(const struct peek_sample *sample, size_t len, FILE *out)
     text_write_clean(out, text, "");
 }
 
+/* "one beginning: 67 %", "two beginnings: 67 %, 33 %", "67 % begin with "user:"" */
 static void print_prefixes(const struct peek_view *view, const struct peek_row *row, FILE *out)
 {
+    static const char *const counts[PEEK_PREFIXES] = {"one beginning", "two beginnings",
+                                                      "three beginnings"};
+
+    if (row->prefix_count && !view->show_bytes)
+        fprintf(out, "; %s: ", counts[row->prefix_count - 1]);
     for (size_t i = 0; i < row->prefix_count; i++) {
         const struct peek_prefix *prefix = &row->prefixes[i];
         double share = percentage((double)prefix->hits, (double)row->hits);
         if (!view->show_bytes) {
-            fprintf(out, "%s%.0f %% begin with the same %zu bytes", i ? ", " : "; ", share,
-                    prefix->len);
+            fprintf(out, "%s%.0f %%", i ? ", " : "", share);
             continue;
         }
         fprintf(out, "%s%.0f %% begin with \"", i ? ", " : "; ", share);
@@ -188,16 +193,16 @@ static void print_rest(const struct peek *peek, size_t shown, FILE *out)
         fprintf(out, "and %zu more row%s: %s (--rows 0 shows all)\n", peek->row_count - shown,
                 peek->row_count - shown == 1 ? "" : "s", units_bytes(bytes, text));
     if (peek->unjudged > 0)
-        fprintf(out, "%s are in size classes of which no object was looked at\n",
+        fprintf(out, "not looked at: %s in objects of other sizes\n",
                 units_bytes(peek->unjudged, text));
     if (peek->freed)
-        fprintf(out, "%zu objects were freed before they were read, and are left out\n",
-                peek->freed);
+        fprintf(out, "left out: %zu object%s freed before the read\n", peek->freed,
+                peek->freed == 1 ? "" : "s");
     if (peek->unresolved)
-        fputs("the time was over before the names of all types were read: raise --timeout\n", out);
+        fputs("some types have no names: there was no time left; raise --timeout\n", out);
     if (peek->pass.unsettled)
-        fprintf(out, "%zu slabs changed while they were read, and are left out\n",
-                peek->pass.unsettled);
+        fprintf(out, "left out: %zu slab%s that changed during the read\n", peek->pass.unsettled,
+                peek->pass.unsettled == 1 ? "" : "s");
 }
 
 /* What the signs in the rows mean. */
@@ -214,7 +219,7 @@ static void print_peek_legend(const struct peek_view *view, size_t shown, FILE *
               "into a module, n small number, 0 zero, x other\n",
               out);
     if (prefix && !view->show_bytes)
-        fputs("--show-bytes shows the same bytes, and examples; they may be secrets\n", out);
+        fputs("--show-bytes shows the beginnings, and examples; they may be secrets\n", out);
 }
 
 void peek_print(const struct peek_view *view, FILE *out)
@@ -225,11 +230,13 @@ void peek_print(const struct peek_view *view, FILE *out)
     char cells[NUMBER_COLUMNS][NUMBER_CELL];
 
     print_heap_answer(view, out);
-    fprintf(out,
-            "estimated from %zu objects, chosen at random; +- is the margin of error (95 %%)\n",
-            peek->judged);
+    if ((double)peek->judged == peek->objects)
+        fprintf(out, "all %zu objects were looked at\n", peek->judged);
+    else
+        fprintf(out, "estimated from %zu random objects; +- is the margin of error (95 %%)\n",
+                peek->judged);
     if (peek->pass.share > 0 && peek->pass.share < 1)
-        fprintf(out, "%.1f %% of the memory was read, in random parts: all numbers are estimates\n",
+        fprintf(out, "random %.1f %% of the memory was read: all numbers are estimates\n",
                 100 * peek->pass.share);
 
     for (size_t c = 0; c < NUMBER_COLUMNS; c++)

@@ -120,7 +120,7 @@ const struct verb verb_peek = {
              "its bytes, and describes them by what they begin with:\n"
              "\n"
              "  class     an object of a C++ class, by the type information of its vtable,\n"
-             "            which a stripped program has, too\n"
+             "            which a stripped program has, too; or of a type of Python\n"
              "  type      another address in a module, such as a table of functions: its\n"
              "            symbol, or MODULE+0xADDRESS\n"
              "  text      and its form: JSON, XML or HTML, URL, path, PEM, digits, hex,\n"

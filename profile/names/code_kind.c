@@ -3,7 +3,9 @@
 #include "profile/names/name_parts.h"
 #include "profile/names/short_name.h"
 
+#include <ctype.h>
 #include <string.h>
+#include <strings.h>
 
 enum { HEAD_SIZE = 256 }; /* what is looked at is at the start of a name */
 
@@ -23,6 +25,20 @@ static const struct prefix plain_prefixes[] = {
     {"__rustc::__rdl_", CODE_ALLOCATOR},
     {"__cxa_", CODE_PLUMBING},
     {"__gxx_", CODE_PLUMBING},
+    {"sds", CODE_PLUMBING}, /* the strings of redis and others */
+    {"_sds", CODE_PLUMBING},
+    {"g_array_", CODE_PLUMBING}, /* the containers of GLib */
+    {"g_byte_array_", CODE_PLUMBING},
+    {"g_hash_table_", CODE_PLUMBING},
+    {"g_list_", CODE_PLUMBING},
+    {"g_ptr_array_", CODE_PLUMBING},
+    {"g_queue_", CODE_PLUMBING},
+    {"g_slist_", CODE_PLUMBING},
+    {"g_string_", CODE_PLUMBING},
+    {"_PyEval_", CODE_SYSTEM}, /* CPython's loop, below which everything is */
+    {"PyEval_", CODE_SYSTEM},
+    {"_PyRun_", CODE_SYSTEM},
+    {"pymain_", CODE_SYSTEM},
     {"_Unwind_", CODE_SYSTEM},
     {"_dl_", CODE_SYSTEM},
     {"__libc_", CODE_SYSTEM},
@@ -36,90 +52,55 @@ static const struct prefix plain_prefixes[] = {
 /*
  * Functions of the C library that return memory or lead to main, for programs
  * that contain it; not those that a program may call its own, such as getline.
+ * And of CPython what calls anything.
  */
 static const char *const system_names[] = {
-    "_start",         "clone3",         "__clone",         "__clone3",  "__clone_internal",
-    "strdup",         "__strdup",       "strndup",         "__strndup", "asprintf",
-    "vasprintf",      "__asprintf_chk", "__vasprintf_chk", "getdelim",  "realpath",
-    "open_memstream", "crosscall2",
+    "_start",
+    "clone3",
+    "__clone",
+    "__clone3",
+    "__clone_internal",
+    "strdup",
+    "__strdup",
+    "strndup",
+    "__strndup",
+    "asprintf",
+    "vasprintf",
+    "__asprintf_chk",
+    "__vasprintf_chk",
+    "getdelim",
+    "realpath",
+    "open_memstream",
+    "crosscall2",
+    "Py_BytesMain",
+    "Py_RunMain",
+    "run_eval_code_obj",
+    "run_mod",
+    "_PyFunction_Vectorcall",
+    "PyObject_Vectorcall",
 };
 
 /*
- * Allocators and pools that stand between a program and its allocator: of CPython
- * (Objects/obmalloc.c, Modules/gcmodule.c), PostgreSQL, nginx, APR and GLib. Compilers add a
- * suffix to parts of them.
+ * Of allocators and pools, names that is_wrapper does not know for them: of CPython
+ * (Objects/obmalloc.c, Modules/gcmodule.c), PostgreSQL, nginx, APR.
  */
 static const char *const pool_names[] = {
-    "PyObject_Malloc",
-    "PyObject_Calloc",
-    "PyObject_Realloc",
-    "_PyObject_Malloc",
-    "_PyObject_Calloc",
-    "_PyObject_Realloc",
-    "PyMem_Malloc",
-    "PyMem_Calloc",
-    "PyMem_Realloc",
-    "PyMem_RawMalloc",
-    "PyMem_RawCalloc",
-    "PyMem_RawRealloc",
-    "_PyMem_RawMalloc",
-    "_PyMem_RawCalloc",
-    "_PyMem_RawRealloc",
-    "_PyMem_Malloc",
-    "_PyMem_Calloc",
-    "_PyMem_Realloc",
-    "_PyMem_ArenaAlloc",
     "_PyObject_ArenaMmap",
-    "pymalloc_alloc",
-    "pymalloc_realloc",
     "new_arena",
     "allocate_from_new_pool",
     "pymalloc_pool_extend",
-    "gc_alloc",
-    "_PyObject_GC_Malloc",
-    "_PyObject_GC_Alloc",
     "_PyObject_GC_New",
     "_PyObject_GC_NewVar",
     "_PyObject_New",
     "_PyObject_NewVar",
     "PyType_GenericAlloc",
     "_PyType_AllocNoTrack",
-    "palloc",
-    "palloc0",
-    "palloc_extended",
-    "repalloc",
-    "MemoryContextAlloc",
-    "MemoryContextAllocZero",
-    "MemoryContextAllocZeroAligned",
-    "MemoryContextAllocExtended",
-    "AllocSetAlloc",
     "AllocSetAllocFromNewBlock",
-    "AllocSetAllocLarge",
-    "AllocSetRealloc",
-    "GenerationAlloc",
-    "SlabAlloc",
+    "DynaHashAlloc",
+    "element_alloc",
     "ngx_alloc",
-    "ngx_calloc",
-    "ngx_palloc",
-    "ngx_pnalloc",
-    "ngx_pcalloc",
-    "ngx_palloc_block",
-    "ngx_palloc_large",
-    "ngx_palloc_small",
     "ngx_create_pool",
-    "apr_palloc",
-    "apr_pcalloc",
-    "apr_pcalloc_debug",
     "allocator_alloc",
-    "g_malloc",
-    "g_malloc0",
-    "g_malloc_n",
-    "g_malloc0_n",
-    "g_realloc",
-    "g_realloc_n",
-    "g_try_malloc",
-    "g_slice_alloc",
-    "g_slice_alloc0",
 };
 
 /* Of functions of C++ and Rust, after return types are removed. */
@@ -146,6 +127,72 @@ static enum code_kind find_prefix(const struct prefix *list, size_t count, struc
 }
 
 #define FIND_PREFIX(list, part) find_prefix(list, ARRAY_LEN(list), part)
+
+/* ---- wrappers of malloc ---- */
+
+static bool word_is_any(struct name_part word, const char *const *texts, size_t count, bool at_end)
+{
+    const size_t size = (size_t)(word.end - word.at);
+
+    for (size_t i = 0; i < count; i++) {
+        size_t len = strlen(texts[i]);
+        if ((at_end ? size >= len : size == len) && strncasecmp(word.end - len, texts[i], len) == 0)
+            return true;
+    }
+    return false;
+}
+
+/* Returns the next word of a name such as "MemoryContextAllocZero" or "my_malloc2"; at NULL: none.
+ */
+static struct name_part next_word(struct name_part *rest)
+{
+    struct name_part word = {NULL, NULL};
+
+    while (rest->at < rest->end && !isalpha((unsigned char)*rest->at))
+        rest->at++;
+    if (rest->at == rest->end)
+        return word;
+    word.at = rest->at++;
+    while (rest->at < rest->end && isalpha((unsigned char)*rest->at) &&
+           (!isupper((unsigned char)*rest->at) || isupper((unsigned char)rest->at[-1])))
+        rest->at++;
+    word.end = rest->at;
+    return word;
+}
+
+/*
+ * A function whose name has no words but those of allocation hands memory on to its caller, as
+ * "init_alloc_root" and "MemoryContextAllocZero" do. Before a name of the C library's may stand
+ * whose it is: "CRYPTO_malloc".
+ */
+static bool is_wrapper(struct name_part name)
+{
+    static const char *const entries[] = {"calloc", "ealloc",   "malloc", "nalloc", "palloc",
+                                          "zalloc", "memalign", "memdup", "strdup", "strndup"};
+    static const char *const verbs[] = {"alloc", "allocate"};
+    /* They say nothing about what the memory is for. */
+    static const char *const fillers[] = {
+        "aligned", "arena",   "array",    "block",      "bump",   "bytes",   "checked", "chunk",
+        "clear",   "context", "create",   "ctx",        "data",   "default", "do",      "extended",
+        "fast",    "gc",      "fallback", "generation", "get",    "heap",    "huge",    "impl",
+        "init",    "int",     "large",    "internal",   "mem",    "memory",  "multi",   "my",
+        "new",     "no",      "num",      "object",     "page",   "pages",   "pool",    "raw",
+        "real",    "root",    "safe",     "set",        "size",   "slab",    "slice",   "slow",
+        "small",   "tcache",  "throw",    "try",        "usable", "zero",    "zeroed",
+    };
+    bool allocates = false, generic = true;
+    struct name_part word;
+
+    for (size_t i = 0; (word = next_word(&name)).at; i++) {
+        if (word_is_any(word, entries, ARRAY_LEN(entries), true))
+            allocates = generic = true;
+        else if (word_is_any(word, verbs, ARRAY_LEN(verbs), false))
+            allocates = true;
+        else if (word.end - word.at > (i ? 1 : 2)) /* "PyMem_ArenaAlloc", "g_malloc0_n" */
+            generic &= word_is_any(word, fillers, ARRAY_LEN(fillers), false);
+    }
+    return allocates && generic;
+}
 
 /* ---- Rust ---- */
 
@@ -228,7 +275,10 @@ static enum code_kind kind_of_plain(const char *name, struct name_part part)
     for (size_t i = 0; i < ARRAY_LEN(pool_names); i++)
         if (strncmp(name, pool_names[i], len) == 0 && !pool_names[i][len])
             return CODE_ALLOCATOR;
-    return is_go_runtime(name) ? CODE_SYSTEM : FIND_PREFIX(plain_prefixes, part);
+    enum code_kind kind = is_go_runtime(name) ? CODE_SYSTEM : FIND_PREFIX(plain_prefixes, part);
+    part.end = name + len;
+    return kind == CODE_OWN && !name[strcspn(name, ":<( ")] && is_wrapper(part) ? CODE_ALLOCATOR
+                                                                                : kind;
 }
 
 enum code_kind code_kind(const char *name)
@@ -243,7 +293,16 @@ enum code_kind code_kind(const char *name)
     if (kind != CODE_OWN || begins_with_impl(part))
         return kind;
     short_name(name, head, sizeof head);
-    return FIND_PREFIX(scopes, ((struct name_part){head, head + strlen(head)}));
+    part = (struct name_part){head, head + strlen(head)};
+    kind = FIND_PREFIX(scopes, part);
+    if (kind != CODE_OWN)
+        return kind;
+    for (const char *colons; (colons = name_search(part, "::"));)
+        part.at = colons + 2;
+    /* Of a class, or of its pool: "Sql_alloc::operator new", "rocksdb::Arena::Allocate". */
+    return name_begins(part, "operator new") || (part.at > head && is_wrapper(part))
+               ? CODE_ALLOCATOR
+               : CODE_OWN;
 }
 
 /* ---- modules ---- */

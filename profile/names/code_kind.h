@@ -1,8 +1,8 @@
 /*
  * Whose code a function is: the program's own, or of a library that every
  * program of its language uses. Only the standard libraries of C, C++, Rust and
- * Go, and allocators, are not the program's own: other libraries do what the
- * program asked them for, and their names are part of the answer.
+ * Go, strings and containers of C, and what only hands memory on, are not the program's own: other
+ * libraries do what the program asked them for, and their names are part of the answer.
  */
 #pragma once
 
@@ -10,7 +10,7 @@ enum code_kind {
     CODE_OWN,       /* of the program, or of a library that is not known here */
     CODE_PLUMBING,  /* containers, strings and smart pointers of a language's standard library */
     CODE_SYSTEM,    /* the C library, the dynamic loader, the start of a thread, Go's runtime */
-    CODE_ALLOCATOR, /* of the allocator */
+    CODE_ALLOCATOR, /* of an allocator, of a pool, or a wrapper of malloc: for whoever calls it */
 };
 
 /*

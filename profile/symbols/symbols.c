@@ -1,4 +1,5 @@
 #include "profile/symbols/symbols.h"
+#include "attach/target.h"
 #include "base/interruptions.h"
 #include "base/list.h"
 #include "base/search.h"
@@ -55,6 +56,7 @@ struct symbols {
     size_t generated_count, generated_capacity;
     struct arena arena;
     struct map_names map_names;
+    struct target_alias alias;
     bool finished;
 };
 
@@ -135,12 +137,18 @@ struct symbols *symbols_new(const struct symbol_mapping *mappings, size_t count,
         symbols_free(symbols);
         return NULL;
     }
+    target_alias_find(&symbols->alias, options->target);
     find_modules(symbols);
     symbols->reader = (struct reader){.modules = symbols->trusts,
                                       .module_count = symbols->module_count,
                                       .deadline = options->deadline,
                                       .arena = &symbols->arena};
     return symbols;
+}
+
+const char *symbols_file_name(const struct symbols *symbols, const char *path)
+{
+    return target_file_name(&symbols->alias, path);
 }
 
 static void close_modules(struct symbols *symbols)

@@ -79,6 +79,9 @@ int symbols_open_map_in_target(void *ctx);
 struct symbols;
 struct deadline;
 
+/* Returns the name of a mapped file (target_file_name). */
+const char *symbols_file_name(const struct symbols *symbols, const char *path);
+
 /* Copies the mappings; does not open a file yet. NULL: out of memory. */
 struct symbols *symbols_new(const struct symbol_mapping *mappings, size_t count,
                             const struct symbols_options *options);

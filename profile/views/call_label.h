@@ -17,12 +17,18 @@ size_t call_label(const struct samples *samples, const struct function *function
 
 /* Where a stack allocates, in a sentence. */
 
-enum { PLACE_TEXT_SIZE = 768 };
+enum { PLACE_TEXT_SIZE = 768, COMMON_TEXT_SIZE = 300 };
 
 /*
- * Writes "xmalloc (xmalloc.c:28) <- session_new (session.c:81)": the innermost call of the
- * program's own code and its caller there, because the first one may be a wrapper of malloc that
- * everything calls. It may contain any bytes. Returns out.
+ * Writes "session_new (session.c:81) <- accept_client (server.c:12)": the innermost call of the
+ * program's own code that has a name, and its caller there. It may contain any bytes. Returns out.
  */
 const char *place_text(const struct samples *samples, const struct sample *sample,
                        char out[PLACE_TEXT_SIZE]);
+/*
+ * Writes "; 98 % below PrepareQuery": the deepest caller of most of what is told, of which
+ * weights[i] >= 0 is of sample i. "": there is none, or it is where the program begins, or what
+ * the heaviest sample is named by.
+ */
+const char *common_caller_text(const struct samples *samples, const double *weights,
+                               char out[COMMON_TEXT_SIZE]);

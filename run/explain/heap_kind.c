@@ -74,10 +74,10 @@ enum heap_kind heap_kinds_collector(unsigned kinds)
     return HEAP_KINDS;
 }
 
-bool v8_snapshot_signal(const struct target *target, char *signal, size_t size)
+bool command_option(const struct target *target, const char *option, const char *chars, char *value,
+                    size_t size)
 {
-    static const char option[] = "--heapsnapshot-signal=SIG";
-    const size_t len = sizeof option - 1;
+    const size_t len = strlen(option);
     char words[4096];
     ssize_t n =
         procfs_read(target->proc, words, sizeof words, "%d/cmdline", (int)target_via(target));
@@ -87,10 +87,13 @@ bool v8_snapshot_signal(const struct target *target, char *signal, size_t size)
         size_t letters;
         if (strncmp(word, option, len) != 0)
             continue;
-        letters = strspn(word + len, "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789");
-        if (!letters || letters >= size || word[len + letters])
+        word += len;
+        if (!*word && word + 1 < words + n)
+            word++;
+        letters = strspn(word, chars);
+        if (!letters || letters >= size || word[letters])
             continue;
-        memcpy(signal, word + len, letters + 1);
+        memcpy(value, word, letters + 1);
         return true;
     }
     return false;

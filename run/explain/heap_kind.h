@@ -30,10 +30,11 @@ enum heap_kind heap_kinds_language(unsigned kinds);
  */
 enum heap_kind heap_kinds_collector(unsigned kinds);
 /*
- * True if a signal makes Node write a snapshot of its heap (--heapsnapshot-signal); *signal is
- * its name, "USR2". Without that option the signal would end the process.
+ * Finds an option in the command line: "--size=8" for "--size=", "-m8" or "-m" "8" for "-m". True:
+ * *value is what follows it, of no other characters than `chars`.
  */
-bool v8_snapshot_signal(const struct target *target, char *signal, size_t size);
+bool command_option(const struct target *target, const char *option, const char *chars, char *value,
+                    size_t size);
 /* Returns a bit 1 << kind for each that the names of files show: without Go. */
 unsigned heap_kinds_of_modules(const struct modules *modules);
 /*

@@ -4,6 +4,7 @@
 #include "profile/symbols/symbols.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 struct stub_symbol {
     uint64_t start, end;
@@ -58,6 +59,14 @@ size_t symbols_lines(struct symbols *symbols, uint64_t address, const struct sym
             return n;
         }
     return 0;
+}
+
+const char *symbols_file_name(const struct symbols *symbols, const char *path)
+{
+    const char *slash = strrchr(path, '/');
+
+    (void)symbols;
+    return slash ? slash + 1 : path;
 }
 
 bool symbols_find_map(struct symbols *symbols)

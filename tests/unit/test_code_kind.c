@@ -51,7 +51,6 @@ static void test_cpp_own(void)
     OWN("std::unique_ptr<app::Thing> const& app::find(int)");
     OWN("app::operator<<(std::ostream&, app::Thing const&)");
     OWN("operator<<(std::ostream&, app::Thing const&)");
-    OWN("app::Pool::operator new(unsigned long)");
     OWN("(anonymous namespace)::make(std::string)");
     OWN("int (*app::pick<int>(std::string))(int)");
     OWN("app::Thing::operator std::string() const");
@@ -125,9 +124,81 @@ static void test_allocators(void)
     ALLOCATOR("new_arena.constprop.0");
     ALLOCATOR("_PyObject_GC_NewVar");
     ALLOCATOR("palloc0");
-    OWN("palloc0_checked");
     OWN("PyTuple_New");
     OWN("new");
+}
+
+/* Names that say nothing but that they allocate, and those that say what for. */
+static void test_wrappers(void)
+{
+    static const char *const wrappers[] = {
+        "my_malloc",
+        "my_multi_malloc",
+        "init_alloc_root",
+        "alloc_root",
+        "strdup_root",
+        "Sql_alloc::operator new(unsigned long, st_mem_root*)",
+        "palloc",
+        "palloc0_checked",
+        "pstrdup",
+        "MemoryContextAllocZero",
+        "MemoryContextStrdup",
+        "AllocSetAlloc",
+        "AllocSetContextCreateInternal",
+        "zmalloc",
+        "zmalloc_usable_internal",
+        "ztrymalloc_usable",
+        "zcalloc_num",
+        "duckdb::Allocator::AllocateData(unsigned long)",
+        "rocksdb::Arena::Allocate(unsigned long)",
+        "xmalloc",
+        "xmalloc.constprop.0",
+        "g_malloc0_n",
+        "g_slice_alloc0",
+        "g_try_malloc",
+        "g_strdup",
+        "CRYPTO_malloc",
+        "CRYPTO_zalloc",
+        "OPENSSL_strdup",
+        "PyMem_RawMalloc",
+        "PyObject_Calloc",
+        "ngx_pcalloc",
+        "ngx_pnalloc",
+        "apr_palloc",
+        "av_malloc",
+        "safe_malloc",
+    };
+    static const char *const own[] = {
+        "session_alloc",
+        "alloc_session",
+        "allocate_function",
+        "malloc_turn",
+        "page_get_record",
+        "init_root",
+        "createObject",
+        "copyObjectImpl",
+        "PrepareQuery",
+        "app::Cache::fill(int)",
+        "app::AllocateRow(int)",
+        "mallocator",
+        "alloc::Server",
+        "app::malloc_info::f()",
+        "main.(*Pool).alloc",
+        "pool",
+        "CRYPTO_THREAD_new",
+        "g_object_new",
+        "new_page",
+        "allocs",
+    };
+
+    for (size_t i = 0; i < sizeof wrappers / sizeof *wrappers; i++)
+        ALLOCATOR(wrappers[i]);
+    for (size_t i = 0; i < sizeof own / sizeof *own; i++)
+        OWN(own[i]);
+    PLUMBING("_sdsnewlen");
+    PLUMBING("sdsMakeRoomFor");
+    PLUMBING("g_string_append_len");
+    SYSTEM("_PyEval_EvalFrameDefault");
 }
 
 static void test_system(void)
@@ -143,7 +214,6 @@ static void test_system(void)
     SYSTEM("crosscall2");
     OWN("runtime.part.0"); /* of a C function that is called runtime */
     OWN("main.(*Server).Serve");
-    OWN("strdup_checked");
     OWN("app+0x1234");
     OWN("");
     OWN("<");
@@ -183,6 +253,7 @@ int main(void)
     test_rust_library();
     test_rust_own();
     test_allocators();
+    test_wrappers();
     test_system();
     test_modules();
     return check_result();
