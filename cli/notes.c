@@ -15,7 +15,7 @@ static const char *lack_text(enum symbols_lack lack, bool one)
     case SYMBOLS_LACK_FILE:
         return "its file cannot be opened";
     case SYMBOLS_LACK_BUILD_ID:
-        return "its file is not the one that was mapped";
+        return "its file is not the one that was mapped: give that one with --exe or --root";
     case SYMBOLS_LACK_ELF:
         return "its file is not an ELF file for this kind of machine";
     case SYMBOLS_LACK_TABLE:
@@ -139,6 +139,13 @@ void notes_print_profile(void *ctx, const struct run_note *note)
         break;
     case NOTE_PROFILE_EMPTY:
         print_empty(note);
+        break;
+    case NOTE_PROFILES_OVERLAP:
+        message("if the profiles are of one process, memory that stays in use counts in each; to "
+                "compare two: jeattach report NEW --base OLD");
+        break;
+    case NOTE_PROFILE_DOUBT:
+        message("%s", message_clean(note->why, module, sizeof module));
         break;
     case NOTE_NAMES_MISSING:
     case NOTE_NAMES_UNREAD:

@@ -39,8 +39,8 @@ const struct option_row option_rows[] = {
     {"core", '\0', OPTION_TEXT, AT(core), TAKES_CORE, 0, OPTIONS_OF_VERB, "FILE",
      "read a process that has ended from its core file, in place of a PID; - is stdin, for a "
      "compressed one: zstd -dc core.zst | jeattach ... --core -"},
-    {"exe", '\0', OPTION_TEXT, AT(program), TAKES_CORE, 0, OPTIONS_OF_VERB, "FILE",
-     "with --core: the program, if it is no longer at its path"},
+    {"exe", '\0', OPTION_TEXT, AT(program), TAKES_FILE | TAKES_CORE, 0, OPTIONS_OF_VERB, "FILE",
+     "the program, if it is no longer at its path"},
     {"root", '\0', OPTION_TEXT, AT(report.root), TAKES_FILE | TAKES_CORE, 0, OPTIONS_OF_VERB, "DIR",
      "look for the binaries below this directory"},
     {"perf-map", '\0', OPTION_TEXT, AT(report.perf_map), TAKES_FILE, 0, OPTIONS_OF_VERB, "FILE",

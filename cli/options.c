@@ -105,10 +105,9 @@ static bool add_word(struct options *options, unsigned takes, const char *text)
         options->pid_count > 0 || (options_selective(options) && !options->subprocesses);
 
     if (takes & TAKES_FILE) {
-        if (options->file) {
-            message("more than one profile given: use --base FILE for the one to compare with");
-            return false;
-        }
+        if (options->file)
+            return add_text(options->more, &options->more_count, OPTIONS_BETWEEN_MAX, text,
+                            "profiles", "");
         options->file = text;
         return true;
     }

@@ -66,15 +66,17 @@ struct options {
     uint64_t duration_ns, every_ns, settle_ns; /* 0: not given */
     uint64_t every_bytes;                      /* 0: not given */
     bool on_new_peak;
-    unsigned step;                            /* --step, in percent; 0: not given */
-    uint64_t interval_ns;                     /* -d of top */
-    unsigned count, keep;                     /* 0: not given */
-    pid_t thread;                             /* 0: any */
-    pid_t instance;                           /* --instance, from 1; 0: the default */
-    const char *output;                       /* -o; NULL: none */
-    const char *path;                         /* --path; NULL: none */
-    const char *file;                         /* TAKES_FILE: the profile; "-": stdin */
-    const char *base;                         /* --base; NULL: none */
+    unsigned step;                         /* --step, in percent; 0: not given */
+    uint64_t interval_ns;                  /* -d of top */
+    unsigned count, keep;                  /* 0: not given */
+    pid_t thread;                          /* 0: any */
+    pid_t instance;                        /* --instance, from 1; 0: the default */
+    const char *output;                    /* -o; NULL: none */
+    const char *path;                      /* --path; NULL: none */
+    const char *file;                      /* TAKES_FILE: the profile; "-": stdin */
+    const char *base;                      /* --base; NULL: none */
+    const char *more[OPTIONS_BETWEEN_MAX]; /* profiles that are added to file */
+    size_t more_count;
     const char *between[OPTIONS_BETWEEN_MAX]; /* --between: profiles after base, before file */
     size_t between_count;
     const char *core, *program;           /* --core, --exe; NULL: not given */

@@ -154,10 +154,10 @@ static bool check_format(struct presentation *presentation, const struct options
     const bool written = options->output || report->format, tree = written && format == FORMAT_TREE,
                text = written && format == FORMAT_TEXT, flame = written && format == FORMAT_FLAME;
     /* Options that cannot apply to a profile that is written unchanged. */
-    const bool changes = options->base || report->focus || report->ignore || report->hide ||
-                         report->show || report->unit || report->value || report->rows ||
-                         report->by_thread || report->keep_allocator || report->no_fold ||
-                         report->full_names || report->depth;
+    const bool changes = options->base || options->more_count || report->focus || report->ignore ||
+                         report->hide || report->show || report->unit || report->value ||
+                         report->rows || report->by_thread || report->keep_allocator ||
+                         report->no_fold || report->full_names || report->depth;
 
     if (report->invert && !tree && !flame) {
         message("--invert works only with the formats tree and flame: choose it with -f");

@@ -6,6 +6,7 @@
 #include "host/container.h"
 #include "host/rights.h"
 #include "host/task.h"
+#include "profile/faults.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -291,12 +292,38 @@ static const char *resource_fix(int err)
     }
 }
 
+/* Returns the line to type for a file that is no heap profile; NULL: none is known. */
+static const char *profile_fix(int reason)
+{
+    static const char *const fixes[] = {
+        [PROFILE_PPROF] = "go tool pprof -top FILE",
+        [PROFILE_GO] = "go tool pprof -top FILE",
+        [PROFILE_JAVA] = "open it with VisualVM or Eclipse MAT; for the memory outside of Java's "
+                         "heap: jeattach PID",
+        [PROFILE_CORE] = "jeattach explain --core FILE",
+        [PROFILE_PROGRAM] = "give a profile, too: jeattach report --exe PROGRAM FILE.heap",
+        [PROFILE_PERF] = "perf report -i FILE",
+        [PROFILE_MASSIF] = "ms_print FILE",
+        [PROFILE_GZIP] = "gzip -dc FILE | jeattach report -",
+        [PROFILE_ZSTD] = "zstd -dc FILE | jeattach report -",
+        [PROFILE_XZ] = "xz -dc FILE | jeattach report -",
+        [PROFILE_BZIP2] = "bzip2 -dc FILE | jeattach report -",
+        [PROFILE_LZ4] = "lz4 -dc FILE | jeattach report -",
+        [PROFILE_MIXED] = "give those of one program; two are compared by: jeattach report NEW "
+                          "--base OLD",
+    };
+
+    return fixes[reason];
+}
+
 const char *remedy_template(const struct remedy *remedy, const struct fault *fault)
 {
     enum group group = group_of(fault->code);
 
     if (fault->code == FAULT_OUTPUT)
         return output_fix(fault->err);
+    if (fault->code == FAULT_PROFILE)
+        return profile_fix(fault->reason);
     if (fault->code == FAULT_DENIED && resource_fix(fault->err))
         return resource_fix(fault->err);
     for (size_t i = 0; group != GROUP_NONE && i < ARRAY_LEN(rows); i++)

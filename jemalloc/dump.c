@@ -1,5 +1,6 @@
 #include "jemalloc/dump.h"
 #include "attach/target_paths.h"
+#include "elf/image.h"
 #include "jemalloc/faults.h"
 
 #include <errno.h>
@@ -278,7 +279,42 @@ fault_code dump_check(const struct target *target, const struct dump_request *re
     return request->path ? refuse_path(target, request, fault) : FAULT_NONE;
 }
 
-fault_code dump_complete(const struct target *target, struct sink *sink, struct fault *fault)
+/*
+ * Adds a line "# build-id 55d0c8a01000 8f3a..." for each mapping of code in the maps at `from`:
+ * by it a report later proves that a file is the one that was mapped. jeprof and pprof ignore lines
+ * that are no mapping. The profile is complete without them.
+ */
+static void add_build_ids(struct memory *memory, struct sink *sink, size_t from)
+{
+    enum { ID_LINE_MAX = 64 + 2 * BUILD_ID_MAX };
+    struct build_id id = {.len = 0};
+    struct modules modules;
+    struct image image;
+    char *line = NULL;
+    bool good = modules_parse(&modules, (const char *)sink->bytes + from, sink->len - from);
+
+    for (size_t i = 0, last = SIZE_MAX; good && i < modules.vma_count; i++) {
+        const struct vma *vma = &modules.vmas[i];
+        const size_t module = (size_t)vma->module;
+        if (vma->module < 0 || !(vma->prot & MAP_EXEC) || !modules.list[module].inode)
+            continue;
+        if (module != last && !(image_open(&image, memory, modules.list[module].start) &&
+                                image_build_id(&image, &id)))
+            id.len = 0;
+        last = module;
+        if (!id.len || !(line = (char *)sink_reserve(sink, ID_LINE_MAX)))
+            continue;
+        int len = snprintf(line, ID_LINE_MAX, "# build-id %llx ", (unsigned long long)vma->start);
+        for (size_t j = 0; j < id.len; j++)
+            len += snprintf(line + len, ID_LINE_MAX - (size_t)len, "%02x", id.bytes[j]);
+        line[len++] = '\n';
+        sink->len += (size_t)len;
+    }
+    modules_free(&modules);
+}
+
+fault_code dump_complete(const struct target *target, struct memory *memory, struct sink *sink,
+                         struct fault *fault)
 {
     static const char title[] = "\nMAPPED_LIBRARIES:\n";
     const size_t title_len = sizeof title - 1;
@@ -294,8 +330,11 @@ fault_code dump_complete(const struct target *target, struct sink *sink, struct 
         found = sink->bytes + sink->len - title_len;
     else
         found = memmem(sink->bytes, sink->len, title, title_len);
-    if (found && found + title_len < sink->bytes + sink->len)
+    if (found && found + title_len < sink->bytes + sink->len) {
+        if (memory)
+            add_build_ids(memory, sink, (size_t)(found + title_len - sink->bytes));
         return FAULT_NONE;
+    }
     rc = modules_read_maps(target, &maps, &len, fault);
     if (rc != FAULT_NONE)
         return rc;
@@ -306,6 +345,8 @@ fault_code dump_complete(const struct target *target, struct sink *sink, struct 
     memcpy(space, title, head);
     memcpy(space + head, maps, len);
     sink->len += head + len;
+    if (memory)
+        add_build_ids(memory, sink, sink->len - len);
     return FAULT_NONE;
 }
 

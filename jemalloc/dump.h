@@ -73,5 +73,8 @@ fault_code dump_streamable(struct injection *injection, const struct instance *i
  * or empty. jemalloc opens /proc/self/maps itself; if the
  * process is at its limit of file descriptors it cannot, and since 5.3.0 it then
  * silently omits the section. Call it when the thread has been resumed.
+ *
+ * With memory, behind the maps are the build-ids of the files with code, of which memory tells.
  */
-fault_code dump_complete(const struct target *target, struct sink *sink, struct fault *fault);
+fault_code dump_complete(const struct target *target, struct memory *memory, struct sink *sink,
+                         struct fault *fault);

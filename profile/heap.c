@@ -1,9 +1,12 @@
 #include "profile/heap.h"
 #include "base/cursor.h"
 #include "base/list.h"
+#include "base/search.h"
 #include "base/table.h"
+#include "elf/image.h"
 #include "host/task.h"
 #include "profile/faults.h"
+#include "profile/heap_kind.h"
 
 #include <errno.h>
 #include <math.h>
@@ -17,11 +20,13 @@ enum {
     STACKS_MAX = 4 << 20,
     LINES_MAX = 4 << 20,
     THREAD_LINES_MAX = LINES_MAX,
-    THREADS_MAX = 1 << 20,
+    THREAD_NAMES_MAX = 1 << 20,
     MAPPINGS_MAX = 1 << 18,
     PATHS_MAX = 16 << 20,      /* bytes of them, as of /proc/PID/maps (attach/target.h) */
     ADDRESSES_FIRST = 1 << 10, /* slots of the table */
-    PASSED_STEP = 4 << 20,     /* bytes of text */
+    NAME_LEN_MAX = 64 << 10,
+    NAME_BYTES_MAX = 192 << 20,
+    PASSED_STEP = 4 << 20, /* bytes of text */
 };
 
 /*
@@ -45,7 +50,7 @@ struct parser {
     struct table uids; /* its seed is also that of the addresses */
 
     size_t address_capacity, frame_capacity, stack_capacity, line_capacity, thread_line_capacity,
-        thread_capacity, mapping_capacity;
+        thread_capacity, mapping_capacity, name_capacity;
     bool by_thread; /* thread_lines are kept */
     bool threaded;  /* heap_v2/N, not "heap profile:" */
     bool no_memory;
@@ -58,12 +63,21 @@ static bool text_is_over(const struct parser *parser)
     return parser->no_memory || parser->too_many;
 }
 
+/* Editors, mail and other systems add blanks and carriage returns at the end of a line. */
+static void trim(struct cursor *line)
+{
+    while (line->at < line->end && strchr(" \t\r", line->end[-1]) && line->end[-1])
+        line->end--;
+}
+
 static bool next_line(struct parser *parser, struct cursor *line)
 {
     if (!cursor_take_line(&parser->text, line))
         return false;
-    if (line->end < parser->text.end)
+    if (line->end < parser->text.end) {
+        trim(line);
         return true;
+    }
     parser->profile->cut_short = true; /* no newline: the number at its end may lack digits */
     return false;
 }
@@ -226,7 +240,7 @@ static uint32_t find_thread(struct parser *parser, uint64_t uid)
     uint32_t place;
 
     if (!GROW(parser, profile->threads, parser->thread_capacity, profile->thread_count,
-              THREADS_MAX))
+              THREAD_NAMES_MAX))
         return TABLE_NONE;
     place = table_put(&parser->uids, table_hash_number(&parser->uids, uid), same_uid, profile, &uid,
                       (uint32_t)profile->thread_count);
@@ -331,7 +345,8 @@ static bool copy_path(struct parser *parser, const struct map_entry *entry,
 static void add_mapping(struct parser *parser, const struct map_entry *entry)
 {
     struct heap_profile *profile = parser->profile;
-    struct heap_mapping next = {.start = entry->start, .end = entry->end, .offset = entry->offset};
+    struct heap_mapping next = {
+        .start = entry->start, .end = entry->end, .offset = entry->offset, .inode = entry->inode};
     struct heap_mapping *last = NULL;
 
     if (!copy_path(parser, entry, &next) ||
@@ -343,7 +358,7 @@ static void add_mapping(struct parser *parser, const struct map_entry *entry)
     if (profile->mapping_count) /* the list may be elsewhere now */
         last = &profile->mappings[profile->mapping_count - 1];
     if (last && last->end == next.start && *next.path && last->text == next.text &&
-        last->offset + (last->end - last->start) == next.offset)
+        last->inode == next.inode && last->offset + (last->end - last->start) == next.offset)
         last->end = next.end;
     else
         profile->mappings[profile->mapping_count++] = next;
@@ -369,22 +384,61 @@ static bool is_kernels_path(const struct map_entry *entry)
     return !entry->path_len;
 }
 
+/* Takes "55d0c8a01000 8f3a...", the build-id of the file that is mapped there. */
+static void take_build_id(struct parser *parser, struct cursor line)
+{
+    struct heap_profile *profile = parser->profile;
+    struct build_id id = {.len = 0}, *copy;
+    uint64_t start;
+    size_t after;
+
+    trim(&line);
+    if (!cursor_take_hex(&line, &start) || !cursor_take_char(&line, ' ') ||
+        cursor_left(line) > 2 * BUILD_ID_MAX || cursor_left(line) % 2)
+        return;
+    for (; cursor_left(line); line.at += 2) {
+        const int high = cursor_hex_digit(line.at[0]), low = cursor_hex_digit(line.at[1]);
+        if (high < 0 || low < 0)
+            return;
+        id.bytes[id.len++] = (unsigned char)(high << 4 | low);
+    }
+    after = SEARCH_FIRST(i, profile->mapping_count, start < profile->mappings[i].start);
+    if (!id.len || !after || start >= profile->mappings[after - 1].end ||
+        profile->mappings[after - 1].build_id || profile->paths.total >= PATHS_MAX)
+        return;
+    copy = arena_alloc(&profile->paths, sizeof *copy);
+    if (copy)
+        *copy = id;
+    profile->mappings[after - 1].build_id = copy;
+}
+
 static void take_maps(struct parser *parser)
 {
     struct heap_profile *profile = parser->profile;
+    const struct cursor all = parser->text;
+    uint64_t end = 0;
     struct map_entry entry;
+    struct cursor line;
     size_t kept = 0;
     int found;
 
     profile->has_maps = true;
+    profile->cut_short = cursor_left(all) && all.end[-1] != '\n';
     while (!text_is_over(parser)) {
-        struct cursor line = parser->text;
+        line = parser->text;
         found = parse_map_line(&parser->text, &entry);
         if (found == 0)
             break;
         if (found < 0) {
-            profile->odd_maps += !cursor_begins(line, "\n");
-        } else if (entry.prot & MAP_EXEC) {
+            take_spaces(&line);
+            profile->odd_maps += !cursor_begins(line, "\n") && !cursor_begins(line, "#");
+            continue;
+        }
+        end = entry.end;
+        struct cursor path = cursor_of(entry.path, entry.path_len);
+        trim(&path);
+        entry.path_len = cursor_left(path);
+        if (entry.prot & MAP_EXEC) {
             profile->odd_maps += !is_kernels_path(&entry);
             add_mapping(parser, &entry);
         }
@@ -401,6 +455,15 @@ static void take_maps(struct parser *parser)
             profile->odd_maps++;
     }
     profile->mapping_count = kept;
+    /* The innermost call was code; the others may be an unwinder's mistake. */
+    for (size_t i = 0; i < profile->stack_count; i++)
+        if (profile->stacks[i].depth)
+            profile->maps_cut |=
+                profile->addresses[profile->frames[profile->stacks[i].first]] > end;
+    parser->text = all;
+    while (!text_is_over(parser) && cursor_take_line(&parser->text, &line))
+        if (cursor_take_text(&line, "# build-id "))
+            take_build_id(parser, line);
 }
 
 /* Parses "heap profile: 28: 4526080 [0: 0] @ heap_v2/524288"; the period may be missing. */
@@ -416,6 +479,8 @@ static bool take_old_header(struct parser *parser, struct cursor *line)
     if (!cursor_take_text(line, "@"))
         return true;
     take_spaces(line);
+    if (line->at == line->end)
+        return true;
     if (cursor_take_text(line, "heap_v2/") || cursor_take_text(line, "heapz_v2/"))
         profile->sampling = HEAP_POISSON;
     else if (cursor_take_text(line, "heap/"))
@@ -427,19 +492,70 @@ static bool take_old_header(struct parser *parser, struct cursor *line)
 
 static const char begin[] = "heap_v2/", old_begin[] = "heap profile:";
 
-bool heap_begins(const char *text, size_t len)
+static int by_address(const void *a, const void *b)
 {
-    const struct cursor all = cursor_of(text, len);
-
-    return cursor_begins(all, begin) || cursor_begins(all, old_begin);
+    const struct heap_name *x = a, *y = b;
+    return x->address < y->address ? -1 : x->address > y->address;
 }
 
-static bool take_header(struct parser *parser)
+/* Takes "0x000055d0 main"; names of jeprof may end in an address: "main<00000000000011b2>". */
+static bool take_name(struct parser *parser, struct cursor line)
+{
+    struct heap_profile *profile = parser->profile;
+    const struct heap_name *last =
+        profile->name_count ? &profile->names[profile->name_count - 1] : NULL;
+    struct heap_name name;
+    size_t len;
+
+    if (!take_address(&line, &name.address) || !cursor_take_char(&line, ' '))
+        return true;
+    take_spaces(&line);
+    len = cursor_left(line);
+    if (len > 18 && line.end[-1] == '>' && line.end[-18] == '<')
+        len -= 18;
+    if (!len || len > NAME_LEN_MAX || cursor_begins(line, "0x") || memchr(line.at, 0, len))
+        return true;
+    if (last && strlen(last->text) == len && memcmp(last->text, line.at, len) == 0)
+        name.text = last->text;
+    else if (within_limit(parser, profile->name_texts.total, NAME_BYTES_MAX,
+                          "profile->bytes of names"))
+        name.text = arena_string(&profile->name_texts, line.at, len);
+    else
+        return false;
+    parser->no_memory = !name.text;
+    if (!name.text || !GROW(parser, profile->names, parser->name_capacity, profile->name_count,
+                            2 * ADDRESSES_MAX))
+        return false;
+    profile->names[profile->name_count++] = name;
+    return true;
+}
+
+/* Takes the names up to the line "---", and what follows, up to the header. */
+static void take_names(struct parser *parser)
+{
+    struct heap_profile *profile = parser->profile;
+    struct cursor rest, line;
+
+    while (next_line(parser, &line) && !cursor_begins(line, "---"))
+        if (!take_name(parser, line))
+            return;
+    if (profile->name_count)
+        qsort(profile->names, profile->name_count, sizeof *profile->names, by_address);
+    for (rest = parser->text; next_line(parser, &line); rest = parser->text)
+        if (cursor_begins(line, begin) || cursor_begins(line, old_begin))
+            break;
+    parser->text = rest;
+}
+
+static bool take_header(struct parser *parser, const char *text)
 {
     struct heap_profile *profile = parser->profile;
     struct cursor line;
     bool good;
 
+    if (cursor_begins(parser->text, "--- symbol") && next_line(parser, &line))
+        take_names(parser);
+    profile->header_at = (size_t)(parser->text.at - text);
     if (!next_line(parser, &line))
         return false;
     parser->threaded = cursor_take_text(&line, begin);
@@ -460,14 +576,18 @@ fault_code heap_parse_once(struct heap_profile *profile, const char *text, size_
 {
     struct parser parser = {
         .profile = profile, .text = cursor_of(text, len), .by_thread = by_thread};
-    const char *passed = text; /* the part of the text before it has been passed to the reader */
+    const size_t start = heap_start(text, len);
+    const char *what,
+        *passed = text; /* the part of the text before it has been passed to the reader */
     struct cursor line;
     bool good;
 
     memset(profile, 0, sizeof *profile);
     table_init(&parser.uids);
-    good = take_header(&parser);
+    parser.text.at += start == SIZE_MAX ? 0 : start;
+    good = start != SIZE_MAX && take_header(&parser, text);
     while (good && !text_is_over(&parser) && next_line(&parser, &line)) {
+        take_spaces(&line);
         if (cursor_begins(line, "MAPPED_LIBRARIES:")) {
             take_maps(&parser);
             break;
@@ -487,8 +607,12 @@ fault_code heap_parse_once(struct heap_profile *profile, const char *text, size_
                          parser.too_many);
     if (parser.no_memory)
         return fault_set(fault, FAULT_INTERNAL, ENOMEM, "parse", "the profile");
-    if (!good)
-        return fault_set(fault, FAULT_PROFILE, 0, "parse", "it does not begin with heap_v2/");
+    if (!good) {
+        const int kind = heap_other_kind(text, len, &what);
+        fault_set(fault, FAULT_PROFILE, 0, "parse", "%s", what);
+        fault_set_reason(fault, kind);
+        return FAULT_PROFILE;
+    }
     return FAULT_NONE;
 }
 
@@ -525,6 +649,8 @@ void heap_free(struct heap_profile *profile)
     for (size_t i = 0; i < profile->thread_count; i++)
         free(profile->threads[i].name);
     arena_free(&profile->paths);
+    arena_free(&profile->name_texts);
+    free(profile->names);
     free(profile->addresses);
     free(profile->frames);
     free(profile->stacks);
@@ -563,17 +689,43 @@ bool heap_stack_cut(const struct heap_profile *profile, const struct heap_stack 
     return stack->depth >= limit;
 }
 
+/* False: another file has the path of the first one now. */
+static bool same_file(const struct heap_mapping *a, const struct heap_mapping *b)
+{
+    if (a->build_id && b->build_id)
+        return a->build_id->len == b->build_id->len &&
+               memcmp(a->build_id->bytes, b->build_id->bytes, a->build_id->len) == 0;
+    return a->inode == b->inode;
+}
+
 bool heap_same_mappings(const struct heap_profile *a, const struct heap_profile *b)
 {
-    if (a->mapping_count != b->mapping_count)
+    if (a->mapping_count != b->mapping_count || a->name_count || b->name_count)
         return false;
     for (size_t i = 0; i < a->mapping_count; i++) {
         const struct heap_mapping *x = &a->mappings[i], *y = &b->mappings[i];
         if (x->start != y->start || x->end != y->end || x->offset != y->offset ||
-            strcmp(x->path, y->path) != 0)
+            strcmp(x->path, y->path) != 0 || !same_file(x, y))
             return false;
     }
     return true;
+}
+
+/* The kernel maps the libraries above it. */
+static const struct heap_mapping *find_program(const struct heap_profile *profile)
+{
+    for (size_t i = 0; i < profile->mapping_count; i++)
+        if (profile->mappings[i].path[0] == '/')
+            return &profile->mappings[i];
+    return NULL;
+}
+
+bool heap_same_program(const struct heap_profile *a, const struct heap_profile *b)
+{
+    const struct heap_mapping *of_a = find_program(a), *of_b = find_program(b);
+
+    return a->period == b->period && of_a && of_b && strcmp(of_a->path, of_b->path) == 0 &&
+           same_file(of_a, of_b);
 }
 
 /* The kernel places it at random also where the program is not position-independent. */

@@ -9,6 +9,17 @@
  *     t3: 28: 4526080 [0: 0]
  *   ...
  *   MAPPED_LIBRARIES:                                 /proc/PID/maps
+ *   ...
+ *   # build-id 55d0c8a01000 8f3a...                   of the file at that address: by jeattach
+ *
+ * with the names of the addresses before it, as jeprof --raw and jeattach write them,
+ *
+ *   --- symbol
+ *   binary=/srv/app
+ *   0x000055d0 main--fill                             a call, then what is inlined into it
+ *   ---
+ *   --- heap
+ *   heap_v2/524288
  *
  * and in the form of 3.x and of tcmalloc, from which it came:
  *
@@ -22,6 +33,8 @@
 #include "base/util.h"
 
 #include <stddef.h>
+
+struct build_id; /* elf/image.h */
 
 /* jemalloc keeps this many frames of a stack (PROF_BT_MAX; since 5.3.1 opt.prof_bt_max). */
 enum { HEAP_DEPTH_LIMIT = 128 };
@@ -64,6 +77,12 @@ struct heap_line {
     struct heap_counts counts;
 };
 
+/* A name that the file itself gives to an address: "outer--inner", with inlined calls. */
+struct heap_name {
+    uint64_t address;
+    const char *text;
+};
+
 struct heap_thread {
     uint64_t uid; /* jemalloc's own number, not a thread id */
     char *name;   /* or NULL */
@@ -75,9 +94,11 @@ struct heap_thread {
  */
 struct heap_mapping {
     remote_addr start, end;
-    uint64_t offset;  /* bytes into the file */
-    const char *path; /* without " (deleted)"; "" for anonymous memory */
-    const char *text; /* the line of the maps */
+    uint64_t offset;                 /* bytes into the file */
+    const char *path;                /* without " (deleted)"; "" for anonymous memory */
+    const char *text;                /* the line of the maps */
+    uint64_t inode;                  /* 0: unknown */
+    const struct build_id *build_id; /* NULL: unknown */
 };
 
 struct heap_profile {
@@ -97,6 +118,10 @@ struct heap_profile {
     size_t thread_count;
     struct heap_mapping *mappings;
     size_t mapping_count;
+    struct heap_name *names; /* in order of addresses; with any, files are not read for names */
+    size_t name_count;
+    size_t header_at; /* where the header is in the text, behind the names */
+    struct arena name_texts;
     struct arena paths;        /* of the mappings; neighbours share one */
     struct heap_counts header; /* of the header's `t*` */
     uint32_t deepest;          /* frames of the longest stack */
@@ -105,12 +130,8 @@ struct heap_profile {
     bool accumulates;          /* a line has accumulated counts */
     bool has_maps;
     bool cut_short; /* the text ends within a line, which was ignored */
+    bool maps_cut;  /* it ends before the maps of some addresses */
 };
-
-enum { HEAP_BEGIN_MAX = 16 };
-
-/* False: what begins so, with HEAP_BEGIN_MAX bytes or more, is not a heap profile. */
-bool heap_begins(const char *text, size_t len);
 
 /*
  * Parses a text, which is not kept. FAULT_PROFILE: it is not a heap profile.
@@ -154,7 +175,9 @@ struct heap_estimate heap_estimate(const struct heap_profile *profile, uint64_t 
  * of another one are elsewhere, except those of a fork.
  */
 bool heap_same_process(const struct heap_profile *a, const struct heap_profile *b);
-/* True if both have the same mappings. */
+/* True if both are of one program, of the same file, with the same period. */
+bool heap_same_program(const struct heap_profile *a, const struct heap_profile *b);
+/* True if both have the same mappings, and no names of their own. */
 bool heap_same_mappings(const struct heap_profile *a, const struct heap_profile *b);
 
 /* True if jemalloc has probably left out the outermost calls of a stack. */

@@ -1,5 +1,6 @@
 #include "profile/locations.h"
 #include "base/list.h"
+#include "base/text.h"
 #include "profile/names/short_name.h"
 
 #include <stdio.h>
@@ -288,18 +289,47 @@ uint32_t locations_add_outer(struct locations *locations, uint32_t number, uint3
     return (uint32_t)locations->count++;
 }
 
+/*
+ * The text of the program's mappings: of the file that has the name of the given one, else the
+ * first, above which the kernel maps the libraries.
+ */
+static const char *program_text(const struct heap_profile *profile, const char *given)
+{
+    const char *first = NULL;
+
+    for (size_t i = 0; i < profile->mapping_count; i++) {
+        const struct heap_mapping *mapping = &profile->mappings[i];
+        if (mapping->path[0] == '/' &&
+            strcmp(text_base_name(mapping->path), text_base_name(given)) == 0)
+            return mapping->text;
+        if (mapping->path[0] == '/' && !first)
+            first = mapping->text;
+    }
+    return first;
+}
+
 struct symbols *locations_symbols(const struct heap_profile *profile,
                                   const struct symbols_options *options)
 {
     AUTO_FREE struct symbol_mapping *mappings =
         calloc(profile->mapping_count + 1, sizeof *mappings);
 
-    for (size_t i = 0; mappings && i < profile->mapping_count; i++)
-        mappings[i] = (struct symbol_mapping){.start = profile->mappings[i].start,
-                                              .end = profile->mappings[i].end,
-                                              .offset = profile->mappings[i].offset,
-                                              .path = profile->mappings[i].text};
-    return mappings ? symbols_new(mappings, profile->mapping_count, options) : NULL;
+    const char *program = options->program ? program_text(profile, options->program) : NULL;
+    for (size_t i = 0; mappings && i < profile->mapping_count; i++) {
+        const struct heap_mapping *from = &profile->mappings[i];
+        const bool named = program && strcmp(from->text, program) == 0;
+        mappings[i] = (struct symbol_mapping){.start = from->start,
+                                              .end = from->end,
+                                              .offset = from->offset,
+                                              .path = from->text,
+                                              .build_id = from->build_id,
+                                              .inode = from->inode,
+                                              .file = named ? options->program : NULL};
+    }
+    struct symbols_options with_names = *options;
+    with_names.given = profile->names;
+    with_names.given_count = profile->name_count;
+    return mappings ? symbols_new(mappings, profile->mapping_count, &with_names) : NULL;
 }
 
 enum { ADDRESSES_SPARE = 1 << 16 }; /* more than those of four profiles */

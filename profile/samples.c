@@ -504,6 +504,7 @@ bool samples_build_series(struct samples *samples, const struct samples_options 
     AUTO_FREE struct part *parts = calloc(count + 1, sizeof *parts);
     struct builder builder = {.samples = samples, .options = options, .seconds = seconds};
     struct heap_profile only = {0};
+    const size_t all = count;
     size_t names = 0;
     bool good = seconds && parts;
 
@@ -511,18 +512,22 @@ bool samples_build_series(struct samples *samples, const struct samples_options 
     locations_init(&samples->locations);
     samples->locations.short_names = options->short_names;
     table_init(&builder.table);
+    while (count > 1 && given[count - 1].adds)
+        count--;
     samples->compares = count > 1;
     samples->period = given[0].profile->period;
     samples->base_period = given[samples->compares].profile->period;
     samples->point_count = samples->compares ? count : 0;
     samples->same_process = true;
     /* Numbers the parts in order of time: the base, those between, the newest. */
-    for (size_t i = 0; good && i < count; i++) {
+    for (size_t i = 0; good && i < all; i++) {
         parts[i] = (struct part){.profile = given[i].profile, .symbols = given[i].symbols};
+        samples->accumulates |= given[i].profile->accumulates;
+        if (i >= count)
+            continue;
         parts[i].kind = i == 0 ? PART_NOW : i == 1 ? PART_BASE : PART_BETWEEN;
         parts[i].point = i == 0 ? count - 1 : i - 1;
         seconds[parts[i].point] = given[i].seconds;
-        samples->accumulates |= given[i].profile->accumulates;
         /* Profiles between the ends may come without their maps. */
         if (i == 1 || (i > 1 && given[i].profile->mapping_count))
             samples->same_process &= heap_same_process(given[0].profile, given[i].profile);
@@ -530,9 +535,9 @@ bool samples_build_series(struct samples *samples, const struct samples_options 
     if (good && stacks) {
         only = *stacks->profile;
         only.deepest = given[0].profile->deepest; /* equal stacks are cut, or they are not */
-        parts[count] = (struct part){&only, stacks->symbols, .kind = PART_STACKS};
+        parts[all] = (struct part){&only, stacks->symbols, .kind = PART_STACKS};
     }
-    good = good && build_samples(&builder, parts, count, stacks ? of_stack : NULL);
+    good = good && build_samples(&builder, parts, all, stacks ? of_stack : NULL);
     /* Views that name the calls of all stacks at once need space for the inlined ones, too. */
     for (size_t i = 0; good && i < samples->call_count; i++)
         names += samples->locations.list[samples->calls[i]].count;
@@ -550,7 +555,8 @@ bool samples_build(struct samples *samples, const struct samples_options *option
                    const struct heap_profile *profile, struct symbols *symbols,
                    const struct heap_profile *base, struct symbols *base_symbols)
 {
-    const struct samples_part parts[] = {{profile, symbols, 0}, {base, base_symbols, 0}};
+    const struct samples_part parts[] = {{profile, symbols, 0, false},
+                                         {base, base_symbols, 0, false}};
 
     return samples_build_series(samples, options, parts, base ? 2 : 1, NULL, NULL);
 }

@@ -99,6 +99,7 @@ struct samples_part {
     const struct heap_profile *profile;
     struct symbols *symbols; /* those of the base may be used for several parts */
     double seconds;          /* since the base */
+    bool adds;               /* the last ones: their amounts are added to those of the first */
 };
 
 /*

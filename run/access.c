@@ -164,7 +164,7 @@ fault_code access_profile(struct attachment *attachment, struct capture *capture
     if (rc == FAULT_NONE && calls)
         rc = caller_hold(attachment, dump_held, &call, fault);
     if (rc == FAULT_NONE)
-        rc = dump_complete(&attachment->target, text, fault);
+        rc = dump_complete(&attachment->target, &attachment->memory, text, fault);
     capture->bytes = text->drained + text->len;
     capture->taken = rc == FAULT_NONE;
     return rc;

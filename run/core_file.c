@@ -196,13 +196,14 @@ void core_file_close(struct core_file *file)
 
 /* ---- the profile ---- */
 
-static fault_code append_reading(struct reader *reader, struct capture *capture,
-                                 struct reading *reading, struct fault *fault)
+static fault_code append_reading(struct reader *reader, struct memory *memory,
+                                 struct capture *capture, struct reading *reading,
+                                 struct fault *fault)
 {
     const struct target *target = reader->source.target;
     fault_code rc = reader_read(reader, &capture->text, reading, fault);
 
-    return rc == FAULT_NONE ? dump_complete(target, &capture->text, fault) : rc;
+    return rc == FAULT_NONE ? dump_complete(target, memory, &capture->text, fault) : rc;
 }
 
 fault_code core_file_read(const struct core_file *file, struct attachment *attachment,
@@ -215,7 +216,7 @@ fault_code core_file_read(const struct core_file *file, struct attachment *attac
     source.is_still = true;
     rc = reader_open(&reader, &source, fault);
     if (rc == FAULT_NONE)
-        rc = append_reading(&reader, capture, reading, fault);
+        rc = append_reading(&reader, &attachment->memory, capture, reading, fault);
     reader_close(&reader);
     capture->bytes = capture->text.len;
     capture->taken = rc == FAULT_NONE;

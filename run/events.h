@@ -34,6 +34,8 @@ enum run_note_kind {
     NOTE_PROFILE_ODD_MAPS,  /* count lines of MAPPED_LIBRARIES were skipped, at least in part */
     NOTE_PROFILE_NO_MAPS,   /* it has no MAPPED_LIBRARIES */
     NOTE_FILTER_UNMATCHED,  /* count: FILTER_FOCUS or the like matches no call of any stack */
+    NOTE_PROFILE_DOUBT,     /* why: its title with the doubt, where the format has no title */
+    NOTE_PROFILES_OVERLAP,  /* profiles that are added up may be of one process */
     NOTE_PROFILE_EMPTY,     /* it has no sample; count: the period in bytes, 0: unknown */
     NOTE_NAMES_MISSING,     /* coverage: of one module */
     NOTE_NAMES_UNREAD,      /* coverage: of one module, with a loss; NULL: count more lack names */

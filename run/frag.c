@@ -159,7 +159,7 @@ static fault_code write_sampled(struct frag *frag, struct attachment *attachment
         qsort(look->samples, look->sample_count, sizeof *look->samples, compare_sampled);
     rc = sink_print(&frag->capture.text, print_sampled_text, &text, stage, "the samples", fault);
     if (rc == FAULT_NONE)
-        rc = dump_complete(&attachment->target, &frag->capture.text, fault);
+        rc = dump_complete(&attachment->target, NULL, &frag->capture.text, fault);
     frag->capture.bytes = frag->capture.text.len;
     frag->capture.taken = frag->by_object = rc == FAULT_NONE;
     return rc;

@@ -118,7 +118,7 @@ static fault_code take_complete(struct last_profile *last, struct attachment *at
         attachment->read = former;
     }
     if (rc == FAULT_NONE)
-        rc = dump_complete(target, &next->text, fault);
+        rc = dump_complete(target, &attachment->memory, &next->text, fault);
     /* The kernel may take the memory of a killed process away while it is read. */
     if (rc == FAULT_NONE && target_look_end(target, target_via(target)) == TARGET_ENDS)
         rc = fault_set(fault, FAULT_GONE, ESRCH, "read the profile", "%d", (int)target->pid);

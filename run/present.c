@@ -1,5 +1,6 @@
 #include "run/present.h"
 #include "base/interruptions.h"
+#include "profile/faults.h"
 #include "profile/views/dot.h"
 #include "profile/views/flame.h"
 #include "profile/views/pprof.h"
@@ -119,14 +120,46 @@ static void report_split(const struct presentation *presentation, const struct s
 }
 
 /* The allocator's own calls are not shown. */
-static bool lacks_names(const struct symbols_coverage *coverage)
+static bool is_shown(const struct symbols_coverage *coverage)
 {
-    return coverage->with_function < coverage->addresses &&
-           !(coverage->path && strstr(coverage->path, "libjemalloc"));
+    return !(coverage->path && strstr(coverage->path, "libjemalloc"));
+}
+
+/* True if the call has no name, and is of the module. */
+static bool is_nameless(const struct locations *locations, const struct location *location,
+                        const char *module)
+{
+    const char *path;
+
+    if (location->named || location->mapping == TABLE_NONE)
+        return false;
+    path = locations->mappings[location->mapping].path; /* without " (deleted)" */
+    return strncmp(module, path, strlen(path)) == 0;
+}
+
+/* True if stacks with more than one per cent of the memory have calls without names in it. */
+static bool lacks_names(const struct symbols_coverage *coverage, const struct samples *samples)
+{
+    double all = 0, nameless = 0;
+
+    if (coverage->with_function == coverage->addresses || !is_shown(coverage))
+        return false;
+    for (size_t i = 0; i < samples->count; i++) {
+        const struct sample *sample = &samples->list[i];
+        uint32_t j = 0;
+        while (j < sample->depth &&
+               !is_nameless(&samples->locations,
+                            &samples->locations.list[samples->calls[sample->first + j]],
+                            coverage->path))
+            j++;
+        all += (double)sample->values[VALUE_BYTES].now;
+        nameless += j < sample->depth ? (double)sample->values[VALUE_BYTES].now : 0;
+    }
+    return nameless > all / 100;
 }
 
 void present_coverage(const struct run_events *events, const struct symbols *symbols,
-                      bool only_unread)
+                      const struct samples *samples)
 {
     struct symbols_coverage coverage;
     unsigned missing = 0, unread = 0;
@@ -135,7 +168,7 @@ void present_coverage(const struct run_events *events, const struct symbols *sym
     for (size_t i = 0; symbols_coverage(symbols, i, &coverage); i++) {
         const struct run_note note = {
             .kind = coverage.loss ? NOTE_NAMES_UNREAD : NOTE_NAMES_MISSING, .coverage = &coverage};
-        if (!coverage.loss && (only_unread || !lacks_names(&coverage)))
+        if (!coverage.loss && (!samples || !lacks_names(&coverage, samples)))
             continue;
         if (coverage.loss ? unread++ < UNREAD_REPORTED : missing++ < MISSING_REPORTED)
             report_note(events, &note);
@@ -178,12 +211,19 @@ static void report_unmatched(const struct presentation *presentation, const stru
 static void report_part(const struct presentation *presentation, const struct part *part,
                         const struct samples *samples)
 {
+    char title[DISPLAY_TITLE_SIZE];
+
     if (presentation->terse)
         return;
     report_oddities(presentation, &part->profile);
+    if (presentation->display.doubt &&
+        (presentation->format == FORMAT_FOLDED || presentation->format == FORMAT_SYMBOLIZED))
+        report_note(presentation->events,
+                    &(struct run_note){.kind = NOTE_PROFILE_DOUBT,
+                                       .why = display_title(&presentation->display, title)});
     if (part->profile.line_count)
         report_unmatched(presentation, samples);
-    present_coverage(presentation->events, part->symbols, false);
+    present_coverage(presentation->events, part->symbols, samples);
     report_split(presentation, part->symbols);
     if (symbols_map_error(part->symbols))
         report_note(presentation->events,
@@ -216,9 +256,10 @@ static fault_code write_pprof(const struct presentation *presentation,
                               struct fault *fault)
 {
     char sampling[128], counts[128];
+    char title[DISPLAY_TITLE_SIZE];
     const char *const comments[] = {
-        "jeattach " JEATTACH_VERSION, presentation->title, sampling, counts,
-        samples->compares ? "difference of two profiles, of equal stacks" : "heap profile"};
+        "jeattach " JEATTACH_VERSION, display_title(&presentation->display, title), sampling,
+        counts, samples->compares ? "difference of two profiles, of equal stacks" : "heap profile"};
     struct pprof_info info = {part->source->time_ns, comments, ARRAY_LEN(comments)};
 
     if (samples->period > 1)
@@ -256,7 +297,8 @@ static fault_code write_samples(const struct presentation *presentation,
         return write_svg(presentation, samples, out, fault);
     case FORMAT_SYMBOLIZED: /* the first locations are those that samples_build added */
         symbolized_write(&samples->locations, samples->first_location, &part->profile,
-                         (const char *)part->source->text->bytes, part->source->text->len, out);
+                         (const char *)part->source->text->bytes + part->profile.header_at,
+                         part->source->text->len - part->profile.header_at, out);
         break;
     case FORMAT_TEXT:
         good = top_write(samples, &presentation->display, out);
@@ -291,16 +333,20 @@ static bool build_series(const struct presentation *presentation, const struct p
                          size_t count, struct samples *samples)
 {
     AUTO_FREE struct samples_part *series = calloc(count, sizeof *series);
+    size_t compared = count;
     struct heap_profile stacks =
         count > 1 && presentation->stacks ? *presentation->stacks : (struct heap_profile){0};
-    const struct samples_part own = {&stacks, parts[0].symbols, 0};
+    const struct samples_part own = {&stacks, parts[0].symbols, 0, false};
     AUTO_FREE uint32_t *of_stack = calloc(stacks.stack_count + 1, sizeof *of_stack);
 
     memset(samples, 0, sizeof *samples);
+    while (compared > 1 && parts[compared - 1].source->adds)
+        compared--;
     for (size_t i = 0; series && i < count; i++) {
         const struct part *named = parts[i].symbols ? &parts[i] : &parts[0];
         series[i] = (struct samples_part){&parts[i].profile, named->symbols,
-                                          count > 1 ? seconds_of(parts, count, i) : 0};
+                                          compared > 1 ? seconds_of(parts, compared, i) : 0,
+                                          parts[i].source->adds};
     }
     borrow_mappings(&stacks, &parts[0].profile);
     return series && of_stack &&
@@ -310,19 +356,63 @@ static bool build_series(const struct presentation *presentation, const struct p
             presentation->judge(samples, of_stack, stacks.stack_count, presentation->judge_ctx));
 }
 
+/* Finds what the first line has to say about the parts, once their addresses have been looked up.
+ */
+static void find_doubt(struct display *display, const struct part *parts, size_t count)
+{
+    struct symbols_coverage coverage;
+    enum display_doubt doubt;
+
+    display->doubt = DOUBT_NONE;
+    for (size_t i = 0; i < count; i++) {
+        for (size_t j = 0; parts[i].symbols && symbols_coverage(parts[i].symbols, j, &coverage);
+             j++) {
+            doubt = coverage.lack == SYMBOLS_LACK_BUILD_ID && !parts[i].source->symbols->open
+                        ? DOUBT_MAPPED
+                    : coverage.doubt == SYMBOLS_DOUBT_INODE ? DOUBT_INODE
+                    : coverage.doubt == SYMBOLS_DOUBT_TIME  ? DOUBT_CHANGED
+                                                            : DOUBT_NONE;
+            if (!doubt || !coverage.addresses || !is_shown(&coverage))
+                continue;
+            if (!display->doubt || doubt < display->doubt) {
+                display->doubt = doubt;
+                display->doubted = coverage.path;
+                display->more_doubted = 0;
+            } else if (doubt == display->doubt) {
+                display->more_doubted++;
+            }
+        }
+    }
+    for (size_t i = 0; i < count; i++)
+        if (!parts[i].source->parsed && (!parts[i].profile.has_maps || parts[i].profile.maps_cut))
+            display->doubt = parts[i].profile.has_maps && display->doubt != DOUBT_CUT
+                                 ? DOUBT_MAPS_CUT
+                                 : DOUBT_CUT;
+}
+
 static fault_code present_samples(const struct presentation *presentation, const struct part *parts,
                                   size_t count, FILE *out, struct fault *fault)
 {
+    struct presentation shown = *presentation;
     struct samples samples;
     fault_code rc;
 
     if (build_series(presentation, parts, count, &samples)) {
-        rc = out ? write_samples(presentation, &samples, &parts[0], out, fault) : FAULT_NONE;
+        find_doubt(&shown.display, parts, count);
+        rc = out ? write_samples(&shown, &samples, &parts[0], out, fault) : FAULT_NONE;
+        if (out) /* the answer comes first */
+            fflush(out);
         if (rc == FAULT_NONE && presentation->also &&
             !presentation->also(&samples, &presentation->display, presentation->also_ctx))
             rc = no_memory(fault);
         if (rc == FAULT_NONE)
-            report_part(presentation, &parts[0], &samples);
+            report_part(&shown, &parts[0], &samples);
+        for (size_t i = 1; rc == FAULT_NONE && i < count; i++)
+            if (parts[i].source->adds)
+                report_oddities(&shown, &parts[i].profile);
+        if (rc == FAULT_NONE && count > 1 && parts[1].source->adds &&
+            heap_same_process(&parts[0].profile, &parts[1].profile))
+            report_note(presentation->events, &(struct run_note){.kind = NOTE_PROFILES_OVERLAP});
     } else if (samples.too_many) {
         rc = fault_set(fault, FAULT_TOO_LARGE, 0, "report", "%d calls", SAMPLES_CALLS_LIMIT);
     } else {
@@ -330,6 +420,16 @@ static fault_code present_samples(const struct presentation *presentation, const
     }
     samples_free(&samples);
     return rc;
+}
+
+static fault_code refuse_mixed(const struct present_source *first,
+                               const struct present_source *other, struct fault *fault)
+{
+    fault_set(fault, FAULT_PROFILE, 0, "report",
+              "%.100s and %.100s are not of one program with one sampling period", first->name,
+              other->name);
+    fault_set_reason(fault, PROFILE_MIXED);
+    return FAULT_PROFILE;
 }
 
 static fault_code present_parts(const struct presentation *presentation,
@@ -350,6 +450,9 @@ static fault_code present_parts(const struct presentation *presentation,
             borrow_part(&parts[i], &sources[i], &parts[0].profile);
         else
             rc = open_part(&parts[i], &parts[0], &sources[i], presentation, once, &deadline, fault);
+        if (rc == FAULT_NONE && sources[i].adds &&
+            !heap_same_program(&parts[0].profile, &parts[i].profile))
+            rc = refuse_mixed(&sources[0], &sources[i], fault);
     }
     if (rc == FAULT_NONE)
         rc = present_samples(presentation, parts, count, out, fault);

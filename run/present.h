@@ -13,6 +13,8 @@ struct present_source {
     const struct symbols_options *symbols;
     uint64_t time_ns;   /* of the dump, CLOCK_REALTIME; 0: unknown */
     uint64_t moment_ns; /* of any clock, for the distances in a series; 0: time_ns */
+    const char *name;   /* of its file, for faults; NULL: none */
+    bool adds;          /* the last ones: their amounts are added to those of the first */
     /* Only between two others of the same process; has the mappings and names of the newest. */
     const struct heap_profile *parsed;
 };
@@ -59,8 +61,8 @@ fault_code present(const struct presentation *presentation, const struct present
                    size_t count, struct output *output, struct fault *fault);
 
 /*
- * Notes of which modules the files were not read to their end, and why; also, unless only_unread,
- * which others lack names.
+ * Notes of which modules the files were not read to their end, and why; also, with samples, which
+ * others lack names that matter.
  */
 void present_coverage(const struct run_events *events, const struct symbols *symbols,
-                      bool only_unread);
+                      const struct samples *samples);

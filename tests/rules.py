@@ -53,7 +53,7 @@ ALLOWED = {
     ("profile/views/pprof.c", "dlopen"): (1, "a library of the tool's, by its name"),
     ("profile/symbols/module_files.c", "dlopen"): (1, "a library of the tool's, by its name"),
     ("profile/symbols/debug_info.c", "dlopen"): (1, "a library of the tool's, by its name"),
-    ("profile/symbols/module_files.c", "open"): (1, OWN + ": --root; below it, inroot_name"),
+    ("profile/symbols/module_files.c", "open"): (2, OWN + ": --exe, --root; below it, inroot_name"),
     ("cli/verbs/report.c", "open"): (3, OWN + "; below /proc/PID/root, inroot_name"),
     ("cli/main.c", "open"): (1, "/dev/null"),
     ("host/spool.c", "open"): (1, "a file without a name (O_TMPFILE) in TMPDIR, /var/tmp, /tmp"),

@@ -7,7 +7,11 @@
 #include "cli/presentation.h"
 #include "cli/verbs/verbs.h"
 #include "cli/words.h"
+#include "elf/image.h"
 #include "elf/modulefile.h"
+#include "profile/faults.h"
+#include "profile/heap_kind.h"
+#include "profile/heap_unpack.h"
 #include "run/interrupt.h"
 #include "run/stall_guard.h"
 
@@ -17,7 +21,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-enum { READ_SIZE = 1 << 20, INPUTS_MAX = 2 + OPTIONS_BETWEEN_MAX };
+enum { READ_SIZE = 1 << 20, INPUTS_MAX = 2 + 2 * OPTIONS_BETWEEN_MAX };
 /* Of the text of each input; less where the host has less than twice that left. */
 #define PROFILE_LIMIT ((size_t)2 << 30)
 
@@ -33,15 +37,19 @@ static fault_code set_input_fault(struct fault *fault, int err, const char *path
 
 /*
  * A text ends at the first NUL: what follows are pages that were lost with the power, the hole of
- * a sparse file, or /dev/zero. The NUL stays, as an incomplete line.
+ * a sparse file, or /dev/zero. The NUL stays, as an incomplete line. Of what is no profile the
+ * beginning is read, which tells what it is; of what is compressed, all.
  */
 static fault_code read_all(struct input *input, int fd, const char *path, struct fault *fault)
 {
+    struct sink *text = &input->text;
+    bool begun = false;
+
     for (;;) {
-        unsigned char *room = sink_reserve(&input->text, READ_SIZE), *end;
+        unsigned char *room = sink_reserve(text, READ_SIZE), *end = NULL;
         ssize_t n;
         if (!room)
-            return sink_refuse(&input->text, "read profile", fault);
+            return sink_refuse(text, "read profile", fault);
         do
             n = read(fd, room, READ_SIZE);
         while (n < 0 && errno == EINTR && !*interrupt_flag());
@@ -49,14 +57,38 @@ static fault_code read_all(struct input *input, int fd, const char *path, struct
             return fault_set(fault, FAULT_INTERRUPTED, EINTR, "read profile", "%s", path);
         if (n < 0)
             return set_input_fault(fault, errno, path);
-        if (n == 0)
+        text->len += (size_t)n;
+        if (n && heap_is_packed(text->bytes, text->len))
+            continue;
+        begun = begun || heap_start((const char *)text->bytes, text->len) != SIZE_MAX;
+        if (begun)
+            end = memchr(room, 0, (size_t)n);
+        if (end)
+            text->len = (size_t)(end - text->bytes) + 1;
+        if (n == 0 || end || (!begun && text->len >= HEAP_SEARCH_MAX))
             return FAULT_NONE;
-        end = memchr(room, 0, (size_t)n);
-        input->text.len += end ? (size_t)(end - room) + 1 : (size_t)n;
-        if (end || (input->text.len >= HEAP_BEGIN_MAX &&
-                    !heap_begins((const char *)input->text.bytes, input->text.len)))
-            return FAULT_NONE; /* the parser says so */
     }
+}
+
+/* Reads what a compressed file contains, in its place. */
+static fault_code unpack(struct input *input, const char *path, struct fault *fault)
+{
+    struct sink *text = &input->text;
+    AUTO_CLOSE int fd = heap_unpack(text->bytes, text->len, text->limit);
+
+    if (fd == -EINTR)
+        return fault_set(fault, FAULT_INTERRUPTED, EINTR, "read profile", "%s", path);
+    if (fd == -EFBIG)
+        return sink_refuse(text, "read profile", fault);
+    if (fd < 0) {
+        fault_set(fault, FAULT_PROFILE, 0, "read profile", "%s",
+                  fd == -EBADMSG ? "it is compressed (gzip), and damaged"
+                                 : "it is compressed (gzip), and cannot be unpacked here");
+        fault_set_reason(fault, fd == -EBADMSG ? PROFILE_NONE : PROFILE_GZIP);
+        return FAULT_PROFILE;
+    }
+    text->len = 0;
+    return read_all(input, fd, path, fault);
 }
 
 /*
@@ -108,7 +140,10 @@ static fault_code read_input(struct input *input, const char *path, struct fault
         return set_input_fault(fault, errno, path);
     if (S_ISREG(st.st_mode))
         input->time_ns = (uint64_t)st.st_mtim.tv_sec * 1000000000u + (uint64_t)st.st_mtim.tv_nsec;
-    return read_all(input, fd, path, fault);
+    fault_code rc = read_all(input, fd, path, fault);
+    return rc == FAULT_NONE && heap_is_packed(input->text.bytes, input->text.len)
+               ? unpack(input, path, fault)
+               : rc;
 }
 
 /*
@@ -168,16 +203,55 @@ static int open_report_map(void *ctx)
 
 /* ---- the profile ---- */
 
+static void set_title(struct presentation *presentation, const struct options *options)
+{
+    const char *file = text_base_name(options->file);
+    char *title = presentation->title;
+    const size_t size = sizeof presentation->title;
+
+    if (options->base)
+        snprintf(title, size, "%s, compared with %s", file, text_base_name(options->base));
+    else if (options->more_count)
+        snprintf(title, size, "sum of %zu profiles: %s%s%s", options->more_count + 1, file,
+                 options->more_count > 1 ? " to " : " and ",
+                 text_base_name(options->more[options->more_count - 1]));
+    else
+        snprintf(title, size, "%s", file);
+}
+
+static bool check_several(const struct options *options)
+{
+    if (options->base && options->more_count)
+        message("several profiles are added up: --base compares only one");
+    return !options->base || !options->more_count;
+}
+
+/* jeprof's words: the program before its profile. */
+static void take_program(struct options *options)
+{
+    AUTO_CLOSE int fd = options->more_count ? open_input(options->file) : -1;
+    char magic[SELFMAG];
+
+    if (options->program || fd < 0 || !file_read(fd, 0, magic, sizeof magic) ||
+        memcmp(magic, ELFMAG, SELFMAG) != 0)
+        return;
+    options->program = options->file;
+    options->file = options->more[0];
+    memmove(options->more, options->more + 1, --options->more_count * sizeof *options->more);
+}
+
 static fault_code perform_report(struct presentation *presentation, const struct options *options,
                                  struct input *inputs, struct output *output, struct fault *fault)
 {
     char root[48];
-    const struct symbols_options symbols = {
+    struct symbols_options symbols[INPUTS_MAX];
+    const struct symbols_options common = {
         .root = options->report.root ? options->report.root
                                      : root_of_file(options->file, root, sizeof root),
         .no_inlines = options->report.no_inlines,
         .debuginfod = options->report.debuginfod,
         .open_map = open_report_map,
+        .program = options->program,
         .ctx = (void *)options};
     struct present_source sources[INPUTS_MAX] = {{0}};
     size_t count = 0;
@@ -187,16 +261,24 @@ static fault_code perform_report(struct presentation *presentation, const struct
         rc = read_input(&inputs[count++], options->base, fault);
     for (size_t i = 0; rc == FAULT_NONE && i < options->between_count; i++)
         rc = read_input(&inputs[count++], options->between[i], fault);
+    const size_t adds = count;
+    for (size_t i = 0; rc == FAULT_NONE && i < options->more_count; i++)
+        rc = read_input(&inputs[count++], options->more[i], fault);
     if (rc == FAULT_NONE)
         rc = output_open_named(output, options->output, options->force, options->mode, fault);
     if (rc != FAULT_NONE)
         return rc;
-    for (size_t i = 0; i < count; i++)
-        sources[i] = (struct present_source){
-            .text = &inputs[i].text, .symbols = &symbols, .time_ns = inputs[i].time_ns};
-    snprintf(presentation->title, sizeof presentation->title, "%s%s%s",
-             text_base_name(options->file), options->base ? ", compared with " : "",
-             options->base ? text_base_name(options->base) : "");
+    for (size_t i = 0; i < count; i++) {
+        symbols[i] = common;
+        symbols[i].time_ns = inputs[i].time_ns;
+        sources[i] =
+            (struct present_source){.text = &inputs[i].text,
+                                    .symbols = &symbols[i],
+                                    .time_ns = inputs[i].time_ns,
+                                    .name = i >= adds ? options->more[i - adds] : options->file,
+                                    .adds = i >= adds};
+    }
+    set_title(presentation, options);
     return present(presentation, sources, count, output, fault);
 }
 
@@ -220,11 +302,14 @@ static int tell_stalled(void *ctx, const struct fault *fault)
     return message_fault(ctx, fault);
 }
 
-static int report_main(const struct options *options, pid_t pid)
+static int report_main(const struct options *given, pid_t pid)
 {
+    struct options with_program = *given;
+    const struct options *options = &with_program;
     struct presentation presentation;
     struct input inputs[INPUTS_MAX] = {0};
     struct output output = {.fd = -1};
+    take_program(&with_program);
     struct subject subject = {
         .name = options->file, .verb = "show the profile", .json = options->json};
     const struct run_events events = {.ctx = (void *)options, .note = notes_print_profile};
@@ -235,7 +320,7 @@ static int report_main(const struct options *options, pid_t pid)
 
     (void)pid;
     stall_guard_start(&stall_guard, STALL_GUARD_NO_DEADLINE, &stall);
-    if (presentation_init(&presentation, options, FORMAT_TEXT) &&
+    if (presentation_init(&presentation, options, FORMAT_TEXT) && check_several(options) &&
         set_sort(&presentation, options->report.sort) &&
         check_named_map(options->report.perf_map)) {
         presentation.events = &events;
@@ -254,7 +339,7 @@ static int report_main(const struct options *options, pid_t pid)
 const struct verb verb_report = {
     .name = "report",
     .summary = "show a profile from a file as a table, flame graph, pprof, ...",
-    .synopses = {"[options] FILE"},
+    .synopses = {"[options] FILE...", "[options] PROGRAM FILE..."},
     .takes = TAKES_OUTPUT | TAKES_FORMAT | TAKES_FILE,
     .intro = "Shows a heap profile in jemalloc's own format, from any machine; - is stdin. The\n"
              "numbers are estimates of the memory in use, computed from the samples as jeprof\n"

@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 /*
  * Fetches debug files from the servers that $DEBUGINFOD_URLS names, through
@@ -201,11 +202,31 @@ static int open_split_file_of(const char *module, const struct symbols_options *
     return root < 0 || !options->target ? -ENOENT : root_open_file(root, path, INROOT_FOLLOW);
 }
 
+/* The device says nothing: overlays and btrfs show another one in the maps. */
+static enum symbols_doubt doubt_of(int fd, const struct symbol_mapping *mapping, uint64_t time_ns)
+{
+    struct stat st;
+
+    if (fstat(fd, &st) || (mapping->inode && st.st_ino != mapping->inode))
+        return SYMBOLS_DOUBT_INODE;
+    return time_ns && (uint64_t)st.st_mtim.tv_sec > time_ns / 1000000000 ? SYMBOLS_DOUBT_TIME
+                                                                         : SYMBOLS_DOUBT_NONE;
+}
+
+static int open_named(const char *path)
+{
+    AUTO_CLOSE int named = open(path, O_PATH | O_CLOEXEC);
+
+    return named < 0 ? -errno : regular_open(named);
+}
+
 enum symbols_lack module_files_open(struct module_files *files,
                                     const struct symbol_mapping *mapping,
                                     const struct symbols_options *options, int *err)
 {
-    if (options->open)
+    if (mapping->file)
+        files->fd = open_named(mapping->file);
+    else if (options->open)
         files->fd = options->open(options->ctx, mapping);
     else if (mapping->path[0] == '/')
         files->fd = module_files_open_path(options, mapping->path);
@@ -217,6 +238,8 @@ enum symbols_lack module_files_open(struct module_files *files,
     }
     if (!file_build_id(files->fd, &files->build_id))
         files->build_id.len = 0;
+    if (!mapping->build_id && !options->open)
+        files->doubt = doubt_of(files->fd, mapping, options->time_ns);
     return mapping->build_id && !same_build_id(mapping->build_id, &files->build_id)
                ? SYMBOLS_LACK_BUILD_ID
                : SYMBOLS_LACK_NOTHING;

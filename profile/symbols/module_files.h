@@ -10,7 +10,8 @@
 struct module_files {
     struct build_id build_id; /* of the module; len 0: none */
     int fd;                   /* of the module; negative: not open */
-    char *referrer;           /* path of the file that names a supplement; NULL: the module */
+    enum symbols_doubt doubt;
+    char *referrer; /* path of the file that names a supplement; NULL: the module */
 };
 
 /* Opens the module. Returns why it cannot be used; *err is then an errno, or 0. */

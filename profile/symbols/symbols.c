@@ -4,6 +4,7 @@
 #include "base/list.h"
 #include "base/search.h"
 #include "base/table.h"
+#include "profile/heap.h"
 #include "profile/names/code_kind.h"
 #include "profile/symbols/module_files.h"
 #include "profile/symbols/perf_map.h"
@@ -74,7 +75,9 @@ static bool copy_strings(struct symbols *symbols, const struct symbols_options *
                   arena_string(arena, options->debug_dirs[i], strlen(options->debug_dirs[i]))))
             return false;
     symbols->options.debug_dirs = dirs;
-    return dirs != NULL;
+    if (options->program)
+        symbols->options.program = arena_string(arena, options->program, strlen(options->program));
+    return dirs && !symbols->options.program == !options->program;
 }
 
 static int compare_mappings(const void *a, const void *b)
@@ -125,6 +128,7 @@ struct symbols *symbols_new(const struct symbol_mapping *mappings, size_t count,
         const char *path = mappings[i].path ? mappings[i].path : "";
         const char *last = i ? copy[-1].given.path : "";
         copy->given = mappings[i];
+        copy->given.file = mappings[i].file ? symbols->options.program : NULL;
         if (mappings[i].build_id) {
             copy->id = *mappings[i].build_id;
             copy->id.len = copy->id.len <= BUILD_ID_MAX ? copy->id.len : BUILD_ID_MAX;
@@ -322,6 +326,47 @@ static uint32_t answer_place(struct symbols *symbols, uint64_t address)
     return place;
 }
 
+/* The name of a call may be that of the address behind it: jeprof has only that of innermost ones.
+ */
+static const char *given_name(const struct symbols_options *options, uint64_t address)
+{
+    const size_t i = SEARCH_FIRST(k, options->given_count, address <= options->given[k].address);
+
+    return i < options->given_count && options->given[i].address - address <= 1
+               ? options->given[i].text
+               : NULL;
+}
+
+/* Makes lines of "outer--inner", innermost first. */
+static void take_given(struct symbols *symbols, const struct mapping *mapping,
+                       struct answer *answer)
+{
+    const char *name = given_name(&symbols->options, answer->address);
+    struct known_module *module = mapping ? &symbols->modules[mapping->module] : NULL;
+    char *copy = name ? arena_string(&symbols->arena, name, strlen(name)) : NULL;
+    struct symbol_line *lines;
+    size_t count = 1;
+
+    for (char *at = copy; at && (at = strstr(at, "--")); at += 2)
+        count++;
+    lines = copy ? arena_alloc(&symbols->arena, count * sizeof *lines) : NULL;
+    if (module)
+        module->addresses++;
+    if (!lines)
+        return;
+    for (size_t i = count; i-- > 0;) {
+        char *end = strstr(copy, "--");
+        if (end)
+            *end = '\0';
+        lines[i] = (struct symbol_line){.function = copy, .linkage = copy};
+        copy = end ? end + 2 : copy;
+    }
+    answer->lines = lines;
+    answer->count = count;
+    if (module)
+        module->with_function++;
+}
+
 void symbols_ask(struct symbols *symbols, const uint64_t *addresses, size_t count)
 {
     const struct deadline *deadline = symbols->options.deadline;
@@ -336,7 +381,9 @@ void symbols_ask(struct symbols *symbols, const uint64_t *addresses, size_t coun
         if (place == TABLE_NONE || symbols->answers[place].asked)
             continue;
         symbols->answers[place].asked = true;
-        if (!mapping)
+        if (symbols->options.given_count)
+            take_given(symbols, mapping, &symbols->answers[place]);
+        if (!mapping || symbols->options.given_count)
             continue;
         struct known_module *module = &symbols->modules[mapping->module];
         if (!module->opened)
@@ -472,6 +519,7 @@ bool symbols_coverage(const struct symbols *symbols, size_t index, struct symbol
         .with_function = module->with_function,
         .with_line = module->with_line,
         .lack = module->lack,
+        .doubt = module->files.doubt,
         .err = module->err,
         .loss = module->loss,
         .trust = symbols->trusts[index].trust,

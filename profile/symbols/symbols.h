@@ -27,9 +27,12 @@ struct symbol_mapping {
     uint64_t start, end, offset;
     const char *path;                /* as the target sees it */
     const struct build_id *build_id; /* required of its file; NULL: unknown */
+    uint64_t inode;                  /* of its file; 0: unknown */
+    const char *file;                /* opened in place of path, outside of the root; NULL: none */
 };
 
 struct deadline;
+struct heap_name;
 
 struct symbols_options {
     const char *root;              /* directory that paths are relative to; NULL: "/" */
@@ -45,7 +48,12 @@ struct symbols_options {
      */
     bool system_lines;
     bool debuginfod; /* ask the servers of $DEBUGINFOD_URLS for debug files */
-    bool once;       /* see symbols_finish */
+    /* Names that the profile itself has; with any, no file is read. They live as long. */
+    const struct heap_name *given;
+    size_t given_count;
+    bool once;           /* see symbols_finish */
+    const char *program; /* the file of the program, wherever it is; NULL: it has its path */
+    uint64_t time_ns;    /* of the profile, CLOCK_REALTIME: later files are others; 0: unknown */
     /*
      * Opens the file of a mapping. Returns a file descriptor, owned by the symbols, or -errno
      * (-ESTALE: another file has this path now). NULL: opens the path below root. For a running
@@ -141,6 +149,13 @@ enum symbols_lack {
     SYMBOLS_LACK_LIBRARY,  /* names; the library that reads debug information is not installed */
 };
 
+/* Why a file may not be the one that was mapped, where no build-id tells. */
+enum symbols_doubt {
+    SYMBOLS_DOUBT_NONE,
+    SYMBOLS_DOUBT_INODE,
+    SYMBOLS_DOUBT_TIME, /* it was changed after the profile */
+};
+
 /* How much is read of a module: less each time that the reader ends over it. */
 enum symbols_trust {
     SYMBOLS_TRUST_ALL,
@@ -165,6 +180,7 @@ struct symbols_coverage {
     const char *path;
     uint64_t addresses, with_function, with_line;
     enum symbols_lack lack;
+    enum symbols_doubt doubt;
     int err;
     enum symbols_loss loss;
     enum symbols_trust trust; /* with a loss: what is read of it */

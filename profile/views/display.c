@@ -1,6 +1,8 @@
 #include "profile/views/display.h"
+#include "base/text.h"
 
 #include <stdio.h>
+#include <string.h>
 
 static const struct {
     const char *name;
@@ -22,6 +24,55 @@ const char *display_bytes(const struct display *display, double bytes,
         snprintf(out, DISPLAY_NUMBER_SIZE, "%.0f", bytes);
     else
         snprintf(out, DISPLAY_NUMBER_SIZE, "%.2f %s", bytes / units[unit].bytes, units[unit].name);
+    return out;
+}
+
+const char *display_doubt_name(enum display_doubt doubt)
+{
+    static const char *const names[] = {
+        [DOUBT_NONE] = NULL,           [DOUBT_CUT] = "cut",     [DOUBT_MAPS_CUT] = "maps_cut",
+        [DOUBT_MAPPED] = "other_file", [DOUBT_INODE] = "inode", [DOUBT_CHANGED] = "changed",
+    };
+
+    return names[doubt];
+}
+
+/* Cleans nothing: the views do, each in its way. */
+const char *display_title(const struct display *display, char out[DISPLAY_TITLE_SIZE])
+{
+    const char *title = display->title ? display->title : "heap profile";
+    char files[384];
+
+    snprintf(files, sizeof files, "%.300s",
+             display->doubted ? text_base_name(display->doubted) : "");
+    if (display->more_doubted)
+        snprintf(files + strlen(files), sizeof files - strlen(files), " and %zu more files",
+                 display->more_doubted);
+    switch (display->doubt) {
+    case DOUBT_CUT:
+        snprintf(out, DISPLAY_TITLE_SIZE,
+                 "%s: no MAPPED_LIBRARIES, so it may be cut off: stacks may be missing", title);
+        break;
+    case DOUBT_MAPS_CUT:
+        snprintf(out, DISPLAY_TITLE_SIZE, "%s: cut off in MAPPED_LIBRARIES: names are missing",
+                 title);
+        break;
+    case DOUBT_MAPPED:
+        snprintf(out, DISPLAY_TITLE_SIZE, "%s: no names of %s: replaced since (build-id)", title,
+                 files);
+        break;
+    case DOUBT_INODE:
+        snprintf(out, DISPLAY_TITLE_SIZE,
+                 "%s: names of %s may be wrong: replaced or copied (inode)", title, files);
+        break;
+    case DOUBT_CHANGED:
+        snprintf(out, DISPLAY_TITLE_SIZE, "%s: names of %s may be wrong: changed since", title,
+                 files);
+        break;
+    default:
+        snprintf(out, DISPLAY_TITLE_SIZE, "%s", title);
+        break;
+    }
     return out;
 }
 

@@ -7,6 +7,16 @@
 #include <stdint.h>
 #include <stdio.h>
 
+/* Why the names, or the amounts, may not be those of the process. */
+enum display_doubt {
+    DOUBT_NONE,
+    DOUBT_CUT,      /* the profile ends before its maps */
+    DOUBT_MAPS_CUT, /* within them */
+    DOUBT_MAPPED,   /* a file is not the one that was mapped: it gives no names */
+    DOUBT_INODE,    /* it may not be, and gives names */
+    DOUBT_CHANGED,  /* it was changed after the profile, and gives names */
+};
+
 enum unit { UNIT_AUTO, UNIT_BYTES, UNIT_KIB, UNIT_MIB, UNIT_GIB };
 
 /* The order of a table: by what a function allocates itself, or with all that it calls. */
@@ -28,11 +38,22 @@ struct display {
     bool utf8;     /* lines may be drawn with characters that are not ASCII */
     size_t width;  /* columns of the terminal; 0: unlimited */
     const char *title;
+    enum display_doubt doubt;
+    const char *doubted; /* the path of the file */
+    size_t more_doubted; /* files, besides */
 };
 
 #define DISPLAY_DEPTH_ALL SIZE_MAX
 
 enum { DISPLAY_NUMBER_SIZE = UNITS_TEXT, DISPLAY_CHANGE_SIZE = DISPLAY_NUMBER_SIZE + 1 };
+
+enum { DISPLAY_TITLE_SIZE = 1024 };
+
+/* NULL: none */
+const char *display_doubt_name(enum display_doubt doubt);
+
+/* The title, with the doubt: the first line of each view. */
+const char *display_title(const struct display *display, char out[DISPLAY_TITLE_SIZE]);
 
 /* Formats a number of the displayed value: "12.3 MiB", "1234". */
 const char *display_number(const struct display *display, double number,

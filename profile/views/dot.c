@@ -241,12 +241,12 @@ static bool draws_residual(const struct graph *graph)
 static void write_legend(const struct drawing *drawing, const struct graph_limits *limits)
 {
     FILE *out = drawing->out;
+    char title[DISPLAY_TITLE_SIZE];
 
     fputs("  subgraph cluster_L { style=invis; legend [shape=note fontsize=14 "
           "fillcolor=\"0 0 0.97\" label=\"",
           out);
-    write_shortened(out, drawing->display->title ? drawing->display->title : "heap profile",
-                    FULL_NAME / 10);
+    write_shortened(out, display_title(drawing->display, title), FULL_NAME / 5);
     fputs("\\l", out);
     const struct display *display = drawing->display;
     struct amount total = samples_total(drawing->samples, display->value);

@@ -431,8 +431,8 @@ static void write_flame_head(const struct flame *flame, struct json *json)
 {
     const struct samples *samples = flame->samples;
     const struct display *display = flame->display;
-    AUTO_FREE char *title = text_copy_clean(display->title ? display->title : "heap profile", "");
-    char filtered[TOP_FILTERED_SIZE];
+    char filtered[TOP_FILTERED_SIZE], whole[DISPLAY_TITLE_SIZE];
+    AUTO_FREE char *title = text_copy_clean(display_title(display, whole), "");
 
     json_text(json, "title", title ? title : "?");
     json_text(json, "value", value_name(display->value));

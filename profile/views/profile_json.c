@@ -28,6 +28,9 @@ static void write_json_head(struct json *json, const struct context *context, co
     const struct amount whole = samples_whole(samples, context->display->value);
 
     json_text_or_null(json, "title", context->display->title);
+    json_text_or_null(json, "doubt", display_doubt_name(context->display->doubt));
+    json_text_or_null(json, "doubted_file", context->display->doubted);
+    json_number(json, "more_doubted_files", context->display->more_doubted);
     json_text(json, "value", value_name(context->display->value));
     json_text(json, "unit", display_is_bytes(context->display) ? "bytes" : "objects");
     json_number(json, "period", samples->period);

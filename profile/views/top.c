@@ -198,10 +198,11 @@ void top_head_write(const struct samples *samples, const struct display *display
                     const struct amount *total, const struct amount *objects, FILE *out)
 {
     char now[DISPLAY_NUMBER_SIZE], error[DISPLAY_NUMBER_SIZE], period[DISPLAY_NUMBER_SIZE],
-        base[DISPLAY_NUMBER_SIZE], growth[DISPLAY_CHANGE_SIZE], filtered[TOP_FILTERED_SIZE];
+        base[DISPLAY_NUMBER_SIZE], growth[DISPLAY_CHANGE_SIZE], filtered[TOP_FILTERED_SIZE],
+        title[DISPLAY_TITLE_SIZE];
 
     if (display->title) {
-        text_write_clean(out, display->title, "");
+        text_write_clean(out, display_title(display, title), "");
         fputc('\n', out);
     }
     display_number(display, (double)total->now, now);

@@ -293,7 +293,7 @@ static fault_code build_sites(struct explain *explain, const struct heap_profile
         good = samples_build(&samples, &options, profile, symbols, NULL, NULL) &&
                sites_update(&explain->sites, &samples, 1);
         samples_free(&samples);
-        present_coverage(attachment->request.events, symbols, true);
+        present_coverage(attachment->request.events, symbols, NULL);
     }
     name_cache_free(&names);
     return good ? FAULT_NONE : fault_set(fault, FAULT_INTERNAL, ENOMEM, "explain", "the profile");
@@ -329,7 +329,7 @@ static void read_jemalloc(struct explain *explain)
     sink_init(&text, TEXT_LIMIT);
     rc = access_read(explain->attachment, &text, fault);
     if (rc == FAULT_NONE)
-        rc = dump_complete(&explain->attachment->target, &text, fault);
+        rc = dump_complete(&explain->attachment->target, NULL, &text, fault);
     if (rc == FAULT_NONE)
         rc = heap_parse(&profile, (const char *)text.bytes, text.len, fault);
     if (rc == FAULT_NONE)

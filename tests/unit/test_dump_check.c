@@ -111,15 +111,16 @@ static void test_complete(void)
     sink_init(&sink, 200);
     memcpy(sink_reserve(&sink, sizeof profile), profile, sizeof profile - 1);
     sink.len = sizeof profile - 1;
-    CHECK(dump_complete(&target, &sink, NULL) == FAULT_GONE && sink.len == sizeof profile - 1);
+    CHECK(dump_complete(&target, NULL, &sink, NULL) == FAULT_GONE &&
+          sink.len == sizeof profile - 1);
     CHECK(tree_write(&tree, "5000000/maps", maps));
-    CHECK(dump_complete(&target, &sink, NULL) == FAULT_NONE);
+    CHECK(dump_complete(&target, NULL, &sink, NULL) == FAULT_NONE);
     int n = snprintf(expected, sizeof expected, "%s%s%s", profile, title, maps);
     CHECK(sink.len == (size_t)n && memcmp(sink.bytes, expected, (size_t)n) == 0);
-    CHECK(dump_complete(&target, &sink, NULL) == FAULT_NONE && sink.len == (size_t)n);
+    CHECK(dump_complete(&target, NULL, &sink, NULL) == FAULT_NONE && sink.len == (size_t)n);
     sink.len = sizeof profile - 1;
     sink.limit = (size_t)n - 1;
-    CHECK(dump_complete(&target, &sink, NULL) == FAULT_TOO_LARGE);
+    CHECK(dump_complete(&target, NULL, &sink, NULL) == FAULT_TOO_LARGE);
     sink_free(&sink);
 }
 

@@ -55,9 +55,9 @@ static bool make(struct made *made)
         !heap_of_stacks(&made->stacks, words, ranges, STACKS) ||
         !(made->symbols = locations_symbols(&made->profile, &none)))
         return false;
-    const struct samples_part parts[] = {{&made->profile, made->symbols, 30},
-                                         {&made->base, made->symbols, 0}},
-                              stacks = {&made->stacks, made->symbols, 0};
+    const struct samples_part parts[] = {{&made->profile, made->symbols, 30, false},
+                                         {&made->base, made->symbols, 0, false}},
+                              stacks = {&made->stacks, made->symbols, 0, false};
     return samples_build_series(&made->samples, &options, parts, 2, &stacks, made->of);
 }
 

@@ -1,0 +1,254 @@
+"""Reports of files as people have them: whose program was replaced, edited, packed, cut, several."""
+
+import gzip
+import json
+import os
+import re
+import shutil
+import subprocess
+
+import lib
+
+SITES = os.path.join(lib.VICTIMS, "sites")
+PROFILE = os.path.join(lib.ROOT, "tests", "fixtures", "5.3.1.heap")
+NOTE = b"\x04\0\0\0\x14\0\0\0\x03\0\0\0GNU\0"  # before a build-id
+
+HEAP = (
+    b"heap_v2/1\n  t*: 3: 600 [0: 0]\n  t0: 3: 600 [0: 0] main\n"
+    b"@ 0x401006 0x402006\n  t*: 1: 100 [0: 0]\n  t0: 1: 100 [0: 0]\n"
+    b"@ 0x401016 0x402006\n  t*: 2: 500 [0: 0]\n  t0: 2: 500 [0: 0]\n"
+    b"\nMAPPED_LIBRARIES:\n"
+    b"400000-405000 r-xp 00000000 08:02 77                 /nonexistent/app\n"
+    b"7f0000000000-7f0000001000 rw-p 00000000 00:00 0 \n"
+)
+NAMES = (
+    b"--- symbol\nbinary=/nonexistent/app\n0x0000000000401006 small<0000000000001000>\n"
+    b"0x0000000000401016 large--inlined\n0x0000000000402005 main\n---\n--- heap\n"
+)
+
+
+def first_line(result):
+    return result.text.split("\n")[0]
+
+
+class Replaced(lib.TestCase):
+    """The program was upgraded after the dump."""
+
+    def program(self):
+        copy = os.path.join(self.directory(), "sites")
+        shutil.copy(SITES, copy)
+        process = self.process(
+            [copy],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            env=lib.tool_environment({"MALLOC_CONF": "prof:true,lg_prof_sample:0"}),
+        )
+        self.assertEqual(process.stdout.readline(), b"ready\n")
+        profile = os.path.join(self.directory(), "sites.heap")
+        self.assert_ran(lib.run_tool("dump", process.pid, "-q", "-o", profile))
+        return copy, profile
+
+    def replace(self, program):
+        """Another program of the same layout takes its place, with a function of its own."""
+        with open(program, "rb") as file:
+            data = file.read()
+        at = data.index(NOTE) + len(NOTE)
+        data = data[:at] + bytes(20) + data[at + 20 :]
+        self.assertIn(b"keep_large", data)
+        with open(program + ".new", "wb") as file:
+            file.write(data.replace(b"keep_large", b"evil_large"))
+        os.rename(program, program + ".orig")
+        os.rename(program + ".new", program)
+
+    def without_ids(self, profile):
+        path = profile + ".plain.heap"
+        with open(profile, "rb") as file, open(path, "wb") as out:
+            out.writelines(line for line in file if not line.startswith(b"# build-id "))
+        return path
+
+    def test_build_id(self):
+        """Of another build there are no names, in no format; with --exe there are."""
+        program, profile = self.program()
+        with open(profile, "rb") as file:
+            self.assertRegex(file.read(), rb"\n# build-id [0-9a-f]+ [0-9a-f]{40}\n")
+        good = self.assert_ran(lib.run_tool("report", profile, "--rows", "0"))
+        self.assertIn("keep_large", good.text)
+        self.assertEqual(first_line(good), "sites.heap")
+        self.replace(program)
+        expected = "sites.heap: no names of sites: replaced since (build-id)"
+        for name in ("text", "tree", "flame", "json", "folded", "symbolized", "dot"):
+            with self.subTest(name):
+                result = self.assert_ran(lib.run_tool("report", profile, "-f", name))
+                self.assertNotIn("evil_large", result.text)
+                if name in ("folded", "symbolized"):
+                    self.assertIn(expected, result.err)
+                elif name == "json":
+                    values = json.loads(result.text)
+                    self.assertEqual(values["doubt"], "other_file")
+                    self.assertEqual(values["doubted_file"], program)
+                else:
+                    self.assertIn(expected, result.text)
+        text = self.assert_ran(lib.run_tool("report", profile))
+        self.assertEqual(first_line(text), expected)
+        self.assertIn("sites+0x", text.text)
+        for words in (("--exe", program + ".orig", profile), (program + ".orig", profile)):
+            result = self.assert_ran(lib.run_tool("report", *words, "--rows", "0"))
+            self.assertIn("keep_large", result.text)
+            self.assertEqual(first_line(result), "sites.heap")
+
+    def test_inode(self):
+        """Without build-ids, as jemalloc writes it, names of another file come with a warning."""
+        program, profile = self.program()
+        plain = self.without_ids(profile)
+        title = os.path.basename(plain)
+        good = self.assert_ran(lib.run_tool("report", plain))
+        self.assertEqual(first_line(good), title)
+        self.replace(program)
+        for name in ("text", "tree", "flame"):
+            result = self.assert_ran(lib.run_tool("report", plain, "-f", name))
+            self.assertIn("%s: names of sites may be wrong: replaced or copied (inode)" % title, result.text)
+        self.assertIn("names of sites may be wrong", lib.run_tool("report", plain, "-f", "folded").err)
+
+    def test_changed(self):
+        """The same inode, written after the profile."""
+        program, profile = self.program()
+        plain = self.without_ids(profile)
+        later = os.stat(plain).st_mtime + 100
+        os.utime(program, (later, later))
+        result = self.assert_ran(lib.run_tool("report", plain))
+        self.assertIn(": names of sites may be wrong: changed since", first_line(result))
+
+    def test_others_ignore_the_ids(self):
+        if not shutil.which("jeprof"):
+            raise lib.unittest.SkipTest("jeprof is not installed (package libjemalloc-dev)")
+        program, profile = self.program()
+        texts = [
+            subprocess.run(["jeprof", "--text", program, path], capture_output=True, timeout=60).stdout
+            for path in (profile, self.without_ids(profile))
+        ]
+        self.assertIn(b"keep_large", texts[0])
+        self.assertEqual(*texts)
+
+
+class Files(lib.TestCase):
+    def write(self, name, data):
+        path = os.path.join(self.directory(), name)
+        with open(path, "wb") as file:
+            file.write(data)
+        return path
+
+    def text(self, name, data, *words):
+        return self.assert_ran(lib.run_tool("report", self.write(name, data), *words))
+
+    def body(self, result):
+        return result.text.split("\n", 1)[1]
+
+    def test_edited(self):
+        """An editor, a mail or another system has changed it: the report is the same."""
+        plain = self.body(self.text("a.heap", HEAP))
+        mark, leak = b"\xef\xbb\xbf", b"<jemalloc>: Leak approximation summary: ~600 bytes\n"
+        for data in (
+            HEAP.replace(b"\n", b"\r\n"),
+            HEAP.replace(b"\n", b"  \t\n"),
+            mark + HEAP,
+            leak + b"<jemalloc>: Run jeprof on dump output for leak detail\n" + HEAP,
+            mark + leak.replace(b"\n", b"\r\n") + HEAP.replace(b"\n", b" \r\n"),
+            gzip.compress(HEAP),
+            gzip.compress(HEAP[:100]) + gzip.compress(HEAP[100:]),
+        ):
+            result = self.text("b.heap", data)
+            self.assertEqual(self.body(result), plain)
+            self.assertIn("app+0x1005", result.text)
+
+    def test_pages_lost_in_a_packed_file(self):
+        result = self.text("a.heap.gz", gzip.compress(HEAP + bytes(1 << 20)))
+        self.assertIn("600 B in 3 objects", result.text)
+
+    def test_names_of_the_file(self):
+        """Of --- symbol, as jeprof --raw writes it: no file is needed, and inlined calls are known."""
+        result = self.text("a.symbolized", NAMES + HEAP, "-f", "folded")
+        self.assertEqual(sorted(result.text.split("\n")), ["", "main;large;inlined 500", "main;small 100"])
+        self.assertEqual(result.err, "")
+        for data in (gzip.compress(NAMES + HEAP), (NAMES + HEAP).replace(b"\n", b"\r\n")):
+            self.assertIn("main;small 100", self.text("b.symbolized", data, "-f", "folded").text)
+
+    def test_own_symbolized(self):
+        """What jeattach writes, it reads: the same names, and the same file again."""
+        names = self.text("a.symbolized", NAMES + HEAP, "-f", "symbolized").text
+        self.assertTrue(names.startswith("--- symbol\nbinary=/nonexistent/app\n"), names)
+        self.assertEqual(names.count("heap_v2/1\n"), 1)
+        again = self.text("b.symbolized", names.encode(), "-f", "symbolized").text
+        self.assertEqual(again, names)
+
+    def test_cut(self):
+        """Cut off in the maps, before them, within a stack."""
+        maps = HEAP.index(b"MAPPED")
+        result = self.text("a.heap", HEAP[: maps + 18])
+        self.assertEqual(first_line(result), "a.heap: cut off in MAPPED_LIBRARIES: names are missing")
+        for end in (maps - 1, maps - 30, HEAP.index(b"@ 0x401016")):
+            result = self.text("a.heap", HEAP[:end])
+            self.assertIn("a.heap: no MAPPED_LIBRARIES, so it may be cut off", first_line(result))
+
+    def test_other_files(self):
+        """What is no heap profile is named by what it is, with the line to type."""
+        proto = self.text_bytes("x.heap", HEAP)
+        elf = self.write("core", b"\x7fELF\2\1\1" + bytes(9) + b"\4\0\x3e\0" + bytes(100))
+        go = b"heap profile: 1: 2 [3: 4] @ heap/1048576\n1: 2 [3: 4] @ 0x1 0x2\n#\t0x1\tmain.f+0x1\tx.go:1\n"
+        for data, cause, fix in (
+            (b"", "it is empty", "heap profile"),
+            (proto, "profile.proto", "go tool pprof -top FILE"),
+            (gzip.decompress(proto), "profile.proto", "go tool pprof -top FILE"),
+            (go, "a profile of Go", "go tool pprof -top FILE"),
+            (b"JAVA PROFILE 1.0.2\0" + bytes(50), "heap dump of Java", "jeattach PID"),
+            (open(elf, "rb").read(), "a core file", "jeattach explain --core FILE"),
+            (b"PERFILE2" + bytes(100), "recording of perf", "perf report -i FILE"),
+            (b"\x28\xb5\x2f\xfd" + bytes(20), "compressed (zstd)", "zstd -dc FILE | jeattach report -"),
+            (gzip.compress(HEAP)[:-20], "compressed (gzip), and damaged", "heap profile"),
+            (b"heap_v2/none\n", "header has an unknown form", "heap profile"),
+            (b"root:x:0:0\n", "heap_v2/", "heap profile"),
+        ):
+            result = lib.run_tool("report", self.write("x", data))
+            self.assert_failed(result, lib.USAGE, cause)
+            self.assertIn(fix, result.err)
+        self.assert_failed(lib.run_tool("report", "/bin/true"), lib.USAGE, "a program or a library")
+
+    def text_bytes(self, name, data):
+        path = self.write(name, data)
+        result = lib.run_tool("report", path, "-f", "pprof", "-o", path + ".pb.gz")
+        self.assert_ran(result)
+        with open(path + ".pb.gz", "rb") as file:
+            return file.read()
+
+    def test_several(self):
+        """Profiles of one program are added up; its addresses may be others each time."""
+        moved = re.sub(rb"\b(0x)?4(0[0-9a-f]{4})\b", rb"\g<1>5\2", HEAP)
+        paths = [self.write("a.%d.heap" % i, data) for i, data in enumerate((HEAP, moved, HEAP))]
+        result = self.assert_ran(lib.run_tool("report", *paths))
+        self.assertEqual(first_line(result), "sum of 3 profiles: a.0.heap to a.2.heap")
+        self.assertIn("1.76 KiB in 9 objects, 2 stacks", result.text)
+        self.assertRegex(result.text, r"(?m)^ *1.46 KiB .* app\+0x1015$")
+        folded = self.assert_ran(lib.run_tool("report", *paths, "-f", "folded")).text
+        self.assertEqual(sorted(folded.split("\n")), ["", "app+0x2005;app+0x1005 300", "app+0x2005;app+0x1015 1500"])
+        other = self.write("b.heap", HEAP.replace(b"08:02 77", b"08:02 78"))
+        period = self.write("c.heap", HEAP.replace(b"heap_v2/1\n", b"heap_v2/2\n"))
+        for path in (other, period):
+            result = lib.run_tool("report", paths[0], path)
+            self.assert_failed(result, lib.USAGE, "not of one program")
+            self.assertIn(paths[0], result.err)
+            self.assertIn(path, result.err)
+        result = lib.run_tool("report", *paths, "--base", other)
+        self.assert_failed(result, lib.USAGE, "--base compares only one")
+
+    def test_missing_names_that_do_not_matter(self):
+        """A message about them follows the answer, and only above one per cent."""
+        small = HEAP.replace(b" 2: 500 ", b" 2: 50000 ").replace(b"0x401016 0x402006", b"0x501016 0x502006")
+        small = small.replace(b"/app\n", b"/app\n500000-505000 r-xp 0 08:02 78 /nonexistent/lib.so\n")
+        done = subprocess.run([lib.TOOL, "report", self.write("a.heap", small)],
+                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=60)
+        self.assertIn("/nonexistent/lib.so: 2 of 2 addresses have no name", done.stdout)
+        self.assertNotIn("/nonexistent/app:", done.stdout)
+        self.assertLess(done.stdout.index("largest stacks"), done.stdout.index("have no name"))
+
+
+if __name__ == "__main__":
+    lib.main()
