@@ -169,19 +169,19 @@ static int print_search_stalled(void *ctx, const struct fault *fault)
     return code;
 }
 
-static int choose_by_search(struct targets *targets, const struct options *options,
-                            bool any_allocator)
+static int choose_by_search(struct targets *targets, const struct options *options, unsigned takes)
 {
     char words[WORDS_MAX];
     volatile pid_t at = 0;
     struct subject subject = {.verb = "find",
                               .name = format_selection(options, words),
                               .json = options->json,
-                              .any_allocator = any_allocator};
+                              .any_allocator = takes & TAKES_ANY};
     struct stalled_search stalled = {&subject, &at};
     struct targets_request request = {.search = true,
                                       .selector = choose_selector(options),
-                                      .any_allocator = any_allocator,
+                                      .any_allocator = takes & TAKES_ANY,
+                                      .sampling = takes & TAKES_SAMPLING,
                                       .several = options->all || options->subprocesses,
                                       .timeout_ns = options->timeout_ns,
                                       .stalled = print_search_stalled,
@@ -214,14 +214,14 @@ static int choose_by_search(struct targets *targets, const struct options *optio
     return EXIT_DONE;
 }
 
-int choose_targets(struct targets *targets, const struct options *options, bool any_allocator)
+int choose_targets(struct targets *targets, const struct options *options, unsigned takes)
 {
     const struct subject subject = {.verb = "examine", .name = "processes", .json = options->json};
     const struct targets_request request = {.pids = options->pids, .pid_count = options->pid_count};
     struct fault fault;
 
     if (options_selective(options))
-        return choose_by_search(targets, options, any_allocator);
+        return choose_by_search(targets, options, takes);
     if (targets_find(targets, &request, &fault) != FAULT_NONE)
         return message_fault(&subject, &fault);
     return EXIT_DONE;

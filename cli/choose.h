@@ -8,8 +8,9 @@
 struct selector choose_selector(const struct options *options);
 
 /*
- * Finds and pins the processes, with any_allocator also those without jemalloc. If a search without
+ * Finds and pins the processes, as a verb takes them (TAKES_ANY: also those without jemalloc;
+ * TAKES_SAMPLING). If a search without
  * --all or -s finds several, lists them and chooses none. Returns EXIT_DONE, or the exit code after
  * a message. Call targets_free even after a failure.
  */
-int choose_targets(struct targets *targets, const struct options *options, bool any_allocator);
+int choose_targets(struct targets *targets, const struct options *options, unsigned takes);

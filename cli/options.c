@@ -194,7 +194,27 @@ static bool set_value(struct options *options, const struct option_row *row, con
     return true;
 }
 
-static void report_unknown_name(unsigned takes, const char *word)
+/* Options that no verb has any more, or not this one. */
+static const char *instead_of(const char *name)
+{
+    static const struct {
+        const char *name, *instead;
+    } gone[] = {
+        {"call", "leave it out (jeattach stats --full prints jemalloc's own report, by a call)"},
+        {"reset", "jeattach mallctl PID prof.reset=19, which drops all samples taken so far"},
+        {"lg-sample", "jeattach mallctl PID prof.reset=19, which drops all samples taken so far"},
+        {"share", "leave it out: top reads memory, and stops no thread for that"},
+        {"freeze", "leave it out: a profile is read from memory, and no thread is stopped"},
+        {"dry-run", "jeattach status PID shows whether a call is possible"},
+    };
+
+    for (size_t i = 0; i < ARRAY_LEN(gone); i++)
+        if (strcmp(gone[i].name, name) == 0)
+            return gone[i].instead;
+    return NULL;
+}
+
+static void report_unknown_name(struct options *options, unsigned takes, const char *word)
 {
     char clean[64], name[64], similar[128];
     struct suggestion suggestion;
@@ -207,7 +227,10 @@ static void report_unknown_name(unsigned takes, const char *word)
             suggest_consider(&suggestion, option_rows[i].name);
             begun = begun || strncmp(option_rows[i].name, name, strlen(name)) == 0;
         }
+    options->instead = instead_of(name);
     suggest_text(&suggestion, "--", similar, sizeof similar);
+    if (options->instead)
+        similar[0] = '\0';
     message("%s option '--%s'%s%s%s", begun ? "ambiguous" : "unknown",
             message_clean(name, clean, sizeof clean), *similar ? ": did you mean " : "", similar,
             *similar ? "?" : "");
@@ -228,7 +251,7 @@ static bool apply_option(struct options *options, unsigned takes, int key, const
         return false;
     }
     if (key == '?') {
-        report_unknown_name(takes, word);
+        report_unknown_name(options, takes, word);
         return false;
     }
     if (key >= FIRST_KEY)
@@ -244,6 +267,7 @@ static bool apply_option(struct options *options, unsigned takes, int key, const
         message("this verb has no option -%c", row->letter);
     else
         message("this verb has no option --%s", row->name);
+    options->instead = instead_of(row->name);
     return false;
 }
 
@@ -296,7 +320,9 @@ static bool is_plain_word(const char *text)
 const char *options_fix(const struct options *options, const char *wrong, const char *verb,
                         char *out, size_t size)
 {
-    if (wrong != one_output)
+    if (options->instead)
+        snprintf(out, size, "%s", options->instead);
+    else if (wrong != one_output)
         snprintf(out, size, "jeattach %s --help", verb);
     else if (is_plain_word(options->output) && strcmp(options->output, "-") != 0)
         snprintf(out, size, "-o '%%n-%%p.heap'; or make it a directory: mkdir -p %s",

@@ -35,6 +35,7 @@ enum {
     TAKES_PEEK = 1 << 23,     /* --show-bytes, --samples, --rows */
     TAKES_FRAG = 1 << 24,     /* how the table of frag is shown */
     TAKES_ANY = 1 << 25,      /* works on any process, whatever its allocator is */
+    TAKES_SAMPLING = 1 << 26, /* with --all and -s, only on processes whose profiling is on */
 };
 
 /* How a profile is shown; NULL or false: not given. */
@@ -94,7 +95,8 @@ struct options {
     unsigned period;            /* --period, in page faults; 0: not given */
     unsigned samples;           /* --samples; 0: not given */
     bool verbose;
-    const char *wrong; /* after options_parse: what is inconsistent; NULL: nothing */
+    const char *wrong;   /* after options_parse: what is inconsistent; NULL: nothing */
+    const char *instead; /* after it: what to write in place of an option that is gone; NULL */
     struct profile_options report;
     struct watch_options watch;
 };

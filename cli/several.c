@@ -442,9 +442,11 @@ int several_run(const struct options *options, const struct verb *verb)
         .parallel = (size_t)(options->parallel ? options->parallel : usual),
     };
     const struct selection *selection = &several.targets.selection;
-    int code = choose_targets(&several.targets, options, verb->takes & TAKES_ANY);
+    int code = choose_targets(&several.targets, options, verb->takes);
 
-    if (code == EXIT_DONE) {
+    if (code == EXIT_DONE && !several.targets.count)
+        message("profiling is on in none of the processes that match; nothing was done");
+    else if (code == EXIT_DONE) {
         code = run_found(&several);
         /*
          * A process that was asked for by its name and does not answer counts as one that did not

@@ -1,5 +1,8 @@
 #include "cli/verdict.h"
+#include "cli/message.h"
+#include "jemalloc/names.h"
 
+#include <ctype.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -29,15 +32,162 @@ const char *verdict_text(enum prof_verdict verdict)
     return verdicts[verdict].text;
 }
 
+/* ---- what jemalloc rejects ---- */
+
+static const char family[] = "opt.";
+
+static bool begins_with_family(const char *text)
+{
+    return strncmp(text, family, strlen(family)) == 0;
+}
+
+static void write_malformed(const struct conf_setting *setting, char *out, size_t size)
+{
+    if (begins_with_family(setting->text))
+        snprintf(out, size, "an option is written without 'opt.'");
+    else if (setting->byte == '=')
+        snprintf(out, size, "a colon stands between name and value");
+    else if (setting->byte == '"' || setting->byte == '\'')
+        snprintf(out, size, "the quotes are part of the value that jemalloc gets");
+    else if (isspace((unsigned char)setting->byte))
+        snprintf(out, size, "no blank may stand in it");
+    else
+        snprintf(out, size, "an option has only letters, digits and '_'");
+}
+
+const char *verdict_flaw(const struct conf_setting *setting, const struct build *build, char *out,
+                         size_t size)
+{
+    char piece[CONF_TEXT_MAX], clean[CONF_TEXT_MAX], why[160], similar[CTL_NAME_MAX] = "";
+    char version[VERSION_TEXT_MAX];
+
+    snprintf(piece, sizeof piece, "%.*s", (int)setting->len, setting->text);
+    switch (setting->flaw) {
+    case CONF_ACCEPTED:
+        why[0] = '\0';
+        break;
+    case CONF_MALFORMED:
+        write_malformed(setting, why, sizeof why);
+        break;
+    case CONF_WITHOUT_VALUE:
+        snprintf(why, sizeof why, "a colon and a value are missing");
+        break;
+    case CONF_NO_OPTION:
+        snprintf(why, sizeof why, "jemalloc has no such option");
+        conf_suggest(setting, build->version, similar, sizeof similar);
+        break;
+    case CONF_NOT_HERE:
+        snprintf(why, sizeof why, "jemalloc %.*s has no such option",
+                 (int)strcspn(build->text, "-"),
+                 message_clean(build->text, version, sizeof version));
+        break;
+    case CONF_NOT_BOOLEAN:
+        snprintf(why, sizeof why, "its value can be true or false");
+        break;
+    case CONF_NOT_NUMBER:
+        snprintf(why, sizeof why, "its value is no number");
+        break;
+    }
+    snprintf(out, size, "'%s': %s%s%s%s%s", message_clean(piece, clean, sizeof clean), why,
+             *similar ? "; did you mean " : "", similar, *similar ? "?" : "",
+             conf_stops(setting) && setting->text[setting->len] ? "; it reads no further" : "");
+    return out;
+}
+
+void verdict_flaws(const struct conf_source *source, const struct build *build,
+                   void (*visit)(void *ctx, const struct conf_setting *setting), void *ctx)
+{
+    const bool cut = strlen(source->text) == CONF_TEXT_MAX - 1;
+    const char *text = source->set ? source->text : "";
+    struct conf_setting setting;
+
+    while (conf_next(&text, build->version, &setting))
+        if (setting.flaw != CONF_ACCEPTED && !(cut && !setting.text[setting.len]))
+            visit(ctx, &setting);
+}
+
+/* True if a word prof stands in it, or the name is similar to it: it was to enable profiling. */
+static bool means_prof(const struct conf_setting *setting, const struct build *build)
+{
+    const size_t len = conf_stops(setting) ? strlen(setting->text) : setting->len;
+    char similar[CTL_NAME_MAX];
+
+    for (const char *at = setting->text; (at = strstr(at, "prof")); at++)
+        if (at < setting->text + len && !isalnum((unsigned char)at[strlen("prof")]) &&
+            at[strlen("prof")] != '_' && (at == setting->text || !isalnum((unsigned char)at[-1])) &&
+            (at == setting->text || at[-1] != '_'))
+            return true;
+    return strcmp(conf_suggest(setting, build->version, similar, sizeof similar), "prof") == 0;
+}
+
+struct search {
+    const struct build *build;
+    const struct conf_source *source;
+    char *out;
+    size_t size;
+};
+
+static void visit_flaw(void *ctx, const struct conf_setting *setting)
+{
+    const struct search *search = ctx;
+    char piece[CONF_TEXT_MAX], clean[CONF_TEXT_MAX], name[CONF_NAME_MAX];
+
+    if (*search->out || !means_prof(setting, search->build))
+        return;
+    snprintf(piece, sizeof piece, "%.*s", (int)setting->len, setting->text);
+    snprintf(search->out, search->size, "jemalloc rejected '%s' in %s",
+             message_clean(piece, clean, sizeof clean),
+             message_clean(search->source->name, name, sizeof name));
+}
+
+const char *verdict_why(const struct build *build, const struct conf *conf, char *out, size_t size)
+{
+    const struct conf_source *const sources[] = {&conf->variable, &conf->link, &conf->symbol,
+                                                 &conf->built_in};
+    char name[CONF_NAME_MAX];
+
+    out[0] = '\0';
+    for (size_t i = 0; i < ARRAY_LEN(sources) && !*out; i++) {
+        struct search search = {build, sources[i], out, size};
+        verdict_flaws(sources[i], build, visit_flaw, &search);
+    }
+    if (!*out && conf->foreign.set && !conf->variable.set)
+        snprintf(out, size, "it reads %s, not %s", conf->variable.name,
+                 message_clean(conf->foreign.name, name, sizeof name));
+    return out;
+}
+
+/* ---- the next step ---- */
+
+/* The settings in force, and profiling; a name or value on which a shell would act is left out. */
+static void propose(const struct build *build, const struct conf_source *variable,
+                    char out[2 * CONF_TEXT_MAX])
+{
+    static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
+                                "_:./-";
+    const bool whole = strlen(variable->text) < CONF_TEXT_MAX - 1;
+    const char *text = variable->set && whole ? variable->text : "";
+    struct conf_setting setting;
+    size_t used = 0;
+
+    while (conf_next(&text, build->version, &setting)) {
+        const bool replaced = (setting.name_len == strlen("prof") &&
+                               memcmp(setting.text, "prof", strlen("prof")) == 0) ||
+                              (setting.name_len == strlen("prof_active") &&
+                               memcmp(setting.text, "prof_active", strlen("prof_active")) == 0);
+        if (setting.flaw != CONF_ACCEPTED || replaced || strspn(setting.text, plain) < setting.len)
+            continue;
+        used += (size_t)snprintf(out + used, 2 * CONF_TEXT_MAX - used, "%.*s,", (int)setting.len,
+                                 setting.text);
+    }
+    snprintf(out + used, 2 * CONF_TEXT_MAX - used, "prof:true,prof_active:false");
+}
+
 bool verdict_next(const struct prof_state *state, const struct conf *conf, int pid, char *out,
                   size_t size)
 {
-    static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
-                                "_:,./-";
-    const char *name = conf->variable.name, *text = conf->variable.text;
-    /* A shell takes the present value literally, and it was read in full. */
-    const bool keeps = conf->variable.set && *text && text[strspn(text, plain)] == '\0' &&
-                       strlen(text) < CONF_TEXT_MAX - 1;
+    const char *name = conf->variable.name;
+    char settings[2 * CONF_TEXT_MAX];
 
     switch (prof_judge(state)) {
     case PROF_ABSENT:
@@ -51,16 +201,14 @@ bool verdict_next(const struct prof_state *state, const struct conf *conf, int p
                      : "LD_PRELOAD, or another build");
         return false;
     case PROF_DISABLED:
-        /* Later options override earlier ones, so the present value comes first. */
-        snprintf(out, size,
-                 "start it with %s=%s%sprof:true,prof_active:false; no jemalloc can enable "
-                 "profiling later",
-                 name, keeps ? text : "", keeps ? "," : "");
+        propose(&state->build, &conf->variable, settings);
+        snprintf(out, size, "start it with %s=%s; no jemalloc can enable profiling later", name,
+                 settings);
         return false;
     case PROF_DENSE:
     case PROF_SPARSE:
         snprintf(out, size, "jeattach mallctl %d prof.reset=%d%s", pid, PROF_LG_DEFAULT,
-                 prof_is_active(state) ? "   (drops all samples taken so far)" : "");
+                 prof_is_active(state) ? "  # drops all samples taken so far" : "");
         break;
     case PROF_INACTIVE:
         snprintf(out, size, "jeattach on %d", pid);
@@ -69,7 +217,7 @@ bool verdict_next(const struct prof_state *state, const struct conf *conf, int p
         snprintf(out, size, "jeattach on --repair %d", pid);
         break;
     case PROF_READY:
-        snprintf(out, size, "jeattach dump %d", pid);
+        snprintf(out, size, "jeattach dump %d -f text", pid);
         break;
     case PROF_UNKNOWN:
         out[0] = '\0';

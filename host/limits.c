@@ -32,10 +32,12 @@ bool limit_parse(const char *text, size_t len, uint64_t *bytes)
 }
 
 /* In cgroup v1 the names without "total_" do not include the cgroups below. */
-bool limit_inactive_parse(const char *text, size_t len, bool v2, uint64_t *bytes)
+bool limit_files_parse(const char *text, size_t len, bool v2, bool active, uint64_t *bytes)
 {
-    return cursor_find_number(cursor_of(text, len), v2 ? "inactive_file " : "total_inactive_file ",
-                              bytes);
+    static const char *const keys[2][2] = {{"total_inactive_file ", "total_active_file "},
+                                           {"inactive_file ", "active_file "}};
+
+    return cursor_find_number(cursor_of(text, len), keys[v2][active], bytes);
 }
 
 bool limit_meminfo_parse(const char *text, size_t len, struct limit_use *out)
@@ -46,7 +48,7 @@ bool limit_meminfo_parse(const char *text, size_t len, struct limit_use *out)
     if (!meminfo_parse(all, "MemTotal:", &total) ||
         !meminfo_parse(all, "MemAvailable:", &available) || available > total)
         return false;
-    *out = (struct limit_use){total - available, total};
+    *out = (struct limit_use){.used = total - available, .limit = total};
     return true;
 }
 
@@ -102,12 +104,13 @@ static void close_group(struct limit_group *group)
 
 /* The root cgroup of v2 has no memory.current. */
 static void open_group(struct limits *limits, const struct procfs *proc,
-                       const struct cgroup_dir *dir, bool v2)
+                       const struct cgroup_dir *dir, bool v2, size_t level)
 {
     struct limit_group *group = &limits->groups[limits->count];
     AUTO_CLOSE int named = cgroup_dir_name(proc, dir);
 
     *group = (struct limit_group){
+        .level = level,
         .usage_fd = group_file_open(proc, named, v2 ? "memory.current" : "memory.usage_in_bytes"),
         .stat_fd = group_file_open(proc, named, "memory.stat"),
         .hard_fd = group_file_open(proc, named, v2 ? "memory.max" : "memory.limit_in_bytes"),
@@ -133,6 +136,7 @@ void limits_open(struct limits *limits, const struct procfs *proc, pid_t pid)
 {
     struct cgroup_dir dir;
     struct limit_use machine;
+    size_t level = 0;
     bool v1;
 
     memset(limits, 0, sizeof *limits);
@@ -142,7 +146,7 @@ void limits_open(struct limits *limits, const struct procfs *proc, pid_t pid)
     if (!v1 && !cgroup_dir_find(proc, pid, CGROUP_V2, &dir))
         return;
     do
-        open_group(limits, proc, &dir, !v1);
+        open_group(limits, proc, &dir, !v1, level++);
     while (limits->count < LIMITS_GROUPS && cgroup_dir_parent(&dir));
 }
 
@@ -182,14 +186,17 @@ static bool read_usage(const struct limit_group *group, uint64_t *used)
  * Subtracts inactive file pages. The kernel sums memory.stat up over all CPUs for
  * each reader, so it is read only when it matters.
  */
-static void subtract_inactive(const struct limit_group *group, uint64_t *used)
+static void read_files(const struct limit_group *group, struct limit_use *use)
 {
     char text[STAT_TEXT_MAX];
     ssize_t n = read_at_start(group->stat_fd, text, sizeof text);
-    uint64_t inactive;
+    const size_t len = n > 0 ? (size_t)n : 0;
+    uint64_t inactive, active;
 
-    if (n > 0 && limit_inactive_parse(text, (size_t)n, group->v2, &inactive))
-        *used -= inactive < *used ? inactive : *used;
+    if (limit_files_parse(text, len, group->v2, false, &inactive))
+        use->used -= inactive < use->used ? inactive : use->used;
+    if (limit_files_parse(text, len, group->v2, true, &active))
+        use->cached = active < use->used ? active : use->used;
 }
 
 static double used_share(struct limit_use use)
@@ -202,11 +209,11 @@ bool limits_use(const struct limits *limits, double exact, struct limit_use *out
     bool any = false;
 
     for (size_t i = 0; i < limits->count; i++) {
-        struct limit_use use = {0, limits->groups[i].limit};
+        struct limit_use use = {.limit = limits->groups[i].limit, .level = limits->groups[i].level};
         if (use.limit == 0 || use.limit == UINT64_MAX || !read_usage(&limits->groups[i], &use.used))
             continue;
         if (used_share(use) >= exact)
-            subtract_inactive(&limits->groups[i], &use.used);
+            read_files(&limits->groups[i], &use);
         if (!any || used_share(use) > used_share(*out))
             *out = use;
         any = true;
@@ -216,15 +223,13 @@ bool limits_use(const struct limits *limits, double exact, struct limit_use *out
 
 bool limits_own_use(const struct limits *limits, uint64_t *used)
 {
-    struct limit_use machine;
+    struct limit_use use = {.used = 0};
 
-    if (limits->count > 0 && read_usage(&limits->groups[0], used)) {
-        subtract_inactive(&limits->groups[0], used);
-        return true;
-    }
-    if (!read_machine(limits, &machine))
+    if (limits->count > 0 && read_usage(&limits->groups[0], &use.used))
+        read_files(&limits->groups[0], &use);
+    else if (!read_machine(limits, &use))
         return false;
-    *used = machine.used;
+    *used = use.used;
     return true;
 }
 

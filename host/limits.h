@@ -13,6 +13,7 @@ enum { LIMITS_GROUPS = 16 };
 
 /* A cgroup on the path from the process to the root. */
 struct limit_group {
+    size_t level; /* so many levels above the process's own */
     int usage_fd, stat_fd;
     int hard_fd, high_fd; /* its limits; -1: no such file */
     bool v2;
@@ -29,6 +30,8 @@ struct limits {
 /* Memory in use and the most that may be used, bytes. */
 struct limit_use {
     uint64_t used, limit;
+    uint64_t cached; /* of used: pages of files, which the kernel can reclaim; 0: not read */
+    size_t level;    /* of the cgroup */
 };
 
 /*
@@ -58,8 +61,8 @@ bool limits_own_use(const struct limits *limits, uint64_t *used);
 
 /* Parses "max" or a number of bytes; returns UINT64_MAX for more than any machine can have. */
 bool limit_parse(const char *text, size_t len, uint64_t *bytes);
-/* Parses memory.stat: the inactive file pages of the cgroup and those below it, bytes. */
-bool limit_inactive_parse(const char *text, size_t len, bool v2, uint64_t *bytes);
+/* Parses memory.stat: the inactive or the active file pages of the cgroup and those below it. */
+bool limit_files_parse(const char *text, size_t len, bool v2, bool active, uint64_t *bytes);
 /* Parses /proc/meminfo: memory that is not available counts as used. */
 bool limit_meminfo_parse(const char *text, size_t len, struct limit_use *out);
 /* Parses /proc/PID/statm: resident pages. */

@@ -209,6 +209,17 @@ static bool collect_members(struct processes *members, int group, int depth)
     return good;
 }
 
+bool processes_of_group(struct processes *members, int group)
+{
+    memset(members, 0, sizeof *members);
+    if (!collect_members(members, group, 0)) {
+        processes_free(members);
+        return false;
+    }
+    processes_sort(members);
+    return true;
+}
+
 /* Takes over fd; counts the cgroups. */
 static bool take_group(struct processes *members, int fd, size_t *groups)
 {

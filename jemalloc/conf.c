@@ -2,6 +2,7 @@
 #include "attach/memory.h"
 #include "attach/target_paths.h"
 #include "elf/sections.h"
+#include "jemalloc/stripped/stripped.h"
 
 #include <ctype.h>
 #include <errno.h>
@@ -222,4 +223,30 @@ void conf_read(struct conf *conf, const struct instance *instance, const struct 
     (void)read_present(conf, instance, modules, target, memory);
     conf->variable.known = conf->variable.set; /* nginx drops variables: absent now says nothing */
     conf->foreign.known = conf->foreign.set;
+}
+
+void conf_read_built_in(struct conf *conf, const struct instance *instance,
+                        const struct target *target, struct memory *memory)
+{
+    struct conf_source *source = &conf->built_in;
+    char text[CONF_TEXT_MAX];
+
+    snprintf(source->name, sizeof source->name, "--with-malloc-conf");
+    source->known =
+        stripped_constant(instance, "config.malloc_conf", target, memory, text, sizeof text);
+    if (source->known && *text)
+        source_set(source, text, strlen(text));
+}
+
+const char *conf_started(const struct conf *conf, const char *name, size_t *len)
+{
+    const struct conf_source *const sources[] = {&conf->built_in, &conf->symbol, &conf->link,
+                                                 &conf->variable};
+    const char *value = NULL;
+
+    for (size_t i = 0; i < ARRAY_LEN(sources); i++) {
+        const char *here = sources[i]->set ? conf_value(sources[i]->text, name, len) : NULL;
+        value = here ? here : value;
+    }
+    return value;
 }

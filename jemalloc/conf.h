@@ -7,7 +7,7 @@
  */
 #pragma once
 
-#include "jemalloc/instance.h"
+#include "jemalloc/conf_text.h"
 
 enum { CONF_TEXT_MAX = 1024, CONF_NAME_MAX = PREFIX_MAX + 32 };
 
@@ -19,6 +19,7 @@ struct conf_source {
 };
 
 struct conf {
+    struct conf_source built_in; /* by conf_read_built_in only */
     struct conf_source symbol, link, variable;
     /*
      * The program has overwritten the environment that it was started with by
@@ -36,6 +37,19 @@ void conf_variable_name(const char *prefix, char *out, size_t size);
 /* Reads all sources, without stopping anything. Never fails. */
 void conf_read(struct conf *conf, const struct instance *instance, const struct modules *modules,
                const struct target *target, struct memory *memory);
+
+/*
+ * Reads the string given to configure (--with-malloc-conf), config.malloc_conf, since 4.1. Takes
+ * time in proportion to the size of the file.
+ */
+void conf_read_built_in(struct conf *conf, const struct instance *instance,
+                        const struct target *target, struct memory *memory);
+
+/*
+ * Returns the value that an option was started with as far as the sources that were read show it,
+ * the last one accepted; NULL: none sets it.
+ */
+const char *conf_started(const struct conf *conf, const char *name, size_t *len);
 
 /*
  * Parses an environment in the form of /proc/PID/environ (strings, each ended by

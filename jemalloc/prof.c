@@ -5,7 +5,7 @@
 #include <string.h>
 
 enum { OP_VERSION, OP_CONFIG_PROF, OP_OPT_PROF, OP_ACTIVE, OP_THREAD_INIT, OP_LG_SAMPLE };
-enum { OP_PREFIX = OP_LG_SAMPLE + 1, OP_CONFIG_STATS, OP_BUILT_IN, OP_COUNT };
+enum { OP_PREFIX = OP_LG_SAMPLE + 1, OP_CONFIG_STATS, OP_COUNT };
 
 /* Without thread.prof.*: up to 5.2.1 even reading it crashes a target with prof:false. */
 static const struct ctl_op state_ops[OP_COUNT] = {
@@ -17,7 +17,6 @@ static const struct ctl_op state_ops[OP_COUNT] = {
     [OP_LG_SAMPLE] = {.name = "prof.lg_sample", .type = CTL_SIZE},
     [OP_PREFIX] = {.name = "opt.prof_prefix", .type = CTL_STRING},
     [OP_CONFIG_STATS] = {.name = "config.stats", .type = CTL_BOOL},
-    [OP_BUILT_IN] = {.name = "config.malloc_conf", .type = CTL_STRING},
 };
 
 static void copy_text(char *out, size_t size, const struct ctl_op *op)
@@ -38,7 +37,6 @@ fault_code prof_read(struct injection *injection, const struct instance *instanc
         rc = build_take(&state->build, ops, OP_COUNT, fault);
     if (rc == FAULT_NONE) {
         copy_text(state->prefix, sizeof state->prefix, &ops[OP_PREFIX]);
-        copy_text(state->built_in, sizeof state->built_in, &ops[OP_BUILT_IN]);
         state->prof_active = fact_of(ctl_is_true(&ops[OP_ACTIVE]));
         state->thread_active_init = fact_of(ctl_is_true(&ops[OP_THREAD_INIT]));
         state->lg_sample = ops[OP_LG_SAMPLE].rc == 0 ? ops[OP_LG_SAMPLE].value : 0;

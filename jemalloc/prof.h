@@ -19,7 +19,6 @@ struct prof_state {
     bool lg_sample_known, prefix_known; /* the next two */
     uint64_t lg_sample;                 /* a sample every 2^n bytes on average (prof.lg_sample) */
     char prefix[4100];                  /* opt.prof_prefix; "" if not compiled in */
-    char built_in[1024];                /* config.malloc_conf, since 4.1; "" from memory */
 };
 
 static inline bool prof_is_active(const struct prof_state *state)

@@ -192,6 +192,14 @@ static fault_code read_held(struct attachment *attachment, void *ctx, struct fau
     return rc;
 }
 
+/* True if memory tells that it cannot profile: no call could switch it on, or has to say so. */
+static bool lacks_profiling(struct build *build)
+{
+    if (build->opt_prof == FACT_NO && build->config_prof == FACT_UNKNOWN)
+        build->config_prof = FACT_YES; /* as reader_open does */
+    return build->opt_prof == FACT_NO || build->config_prof == FACT_NO;
+}
+
 /* Why no byte is proven, where no call can be made; nothing is found in a memory that is gone. */
 static fault_code refuse_switch(struct attachment *attachment, const char *why,
                                 struct prof_state *state, struct fault *fault)
@@ -208,10 +216,8 @@ static fault_code refuse_switch(struct attachment *attachment, const char *why,
                          (int)attachment->target.pid);
     if (attachment->memory.left_out)
         return need_explain_swapped(attachment, fault);
-    if (build->opt_prof == FACT_NO && build->config_prof == FACT_UNKNOWN) {
-        build->config_prof = FACT_YES; /* as reader_open does; no call can switch it on either */
+    if (lacks_profiling(build))
         return build_can_profile(build, fault);
-    }
     return fault_set(fault, FAULT_UNWRITABLE, 0, "find prof.active", "%s", why);
 }
 
@@ -300,7 +306,8 @@ fault_code access_switch(struct attachment *attachment, bool active,
             return rc;
         switched->in_memory = false;
         why = "its memory cannot be written";
-    } else if (way == WAY_MEMORY) {
+    } else if (way == WAY_MEMORY ||
+               (way == WAY_DEFAULT && lacks_profiling(&switched->former.build))) {
         return refuse_switch(attachment, why, &switched->former, fault);
     }
     if (way == WAY_DEFAULT)
@@ -309,6 +316,25 @@ fault_code access_switch(struct attachment *attachment, bool active,
 }
 
 /* ---- the output ---- */
+
+/* What else a page says of the process in its title, as far as it is still there. */
+static void describe_process(const struct attachment *attachment, struct presentation *presentation,
+                             uint64_t time_ns)
+{
+    const struct target *target = &attachment->target;
+    struct display *display = &presentation->display;
+    char *words = presentation->command;
+    ssize_t len = procfs_read(target->proc, words, sizeof presentation->command, "%d/cmdline",
+                              (int)target_via(target));
+
+    while (len > 0 && !words[len - 1])
+        len--;
+    for (ssize_t i = 0; i < len; i++)
+        words[i] = words[i] ? words[i] : ' ';
+    display->command = len > 0 ? words : NULL;
+    display->rss = target_rss(target);
+    display->time_ns = time_ns;
+}
 
 fault_code capture_write_series(struct attachment *attachment, struct presentation *presentation,
                                 struct present_source *sources, size_t count, struct output *output,
@@ -332,6 +358,8 @@ fault_code capture_write_series(struct attachment *attachment, struct presentati
     snprintf(presentation->title, sizeof presentation->title, "%s[%d]%s",
              attachment->target.stat.comm, (int)attachment->target.pid,
              presentation->cut_short ? ", cut short: it ended" : "");
+    if (presentation->format == FORMAT_FLAME)
+        describe_process(attachment, presentation, sources[0].time_ns);
     return present(presentation, sources, count, output, fault);
 }
 

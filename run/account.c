@@ -5,6 +5,8 @@
 
 #include <string.h>
 
+enum { WASTE_LEAST_PERCENT = 10 };
+
 /* The gauges that the parts are made of. */
 #define PARTS_NEED                                                                                 \
     (1u << CTL_ALLOCATED | 1u << CTL_ACTIVE | 1u << CTL_METADATA | 1u << CTL_RESIDENT)
@@ -292,4 +294,20 @@ struct account_sum account_sum_up(const struct account *account)
     sum.whole = account->process.rss;
     set_part(&sum, ACCOUNT_OUTSIDE, account_is_whole(account), amount_above(sum.whole, all));
     return sum;
+}
+
+uint64_t account_waste(const struct account_sum *sum)
+{
+    uint64_t waste = 0;
+
+    for (enum account_part part = ACCOUNT_SLABS; part <= ACCOUNT_RETAINED; part++)
+        waste += sum->bytes[part];
+    return waste;
+}
+
+bool account_is_wasteful(const struct account_sum *sum)
+{
+    const uint64_t waste = account_waste(sum);
+
+    return waste >= ACCOUNT_WASTE_LEAST && (double)waste * 100 >= (double)sum->whole * WASTE_LEAST_PERCENT;
 }

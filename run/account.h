@@ -85,3 +85,10 @@ fault_code account_count(struct account *account, struct attachment *attachment,
  * is promised that is not there.
  */
 struct account_sum account_sum_up(const struct account *account);
+
+/* Free memory that is not returned, as far as it is in memory: what frag names. */
+uint64_t account_waste(const struct account_sum *sum);
+/* Less is no waste to speak of, nor is less than a tenth of the process. */
+enum { ACCOUNT_WASTE_LEAST = 1 << 20 };
+/* True if frag has something to say of it. */
+bool account_is_wasteful(const struct account_sum *sum);

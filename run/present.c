@@ -16,7 +16,12 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { MISSING_REPORTED = 5, UNREAD_REPORTED = 20, SLOW_NS = 1000000000 };
+enum {
+    MISSING_REPORTED = 5,
+    UNREAD_REPORTED = 20,
+    NAMELESS_PART = 100, /* of the addresses: fewer need no word */
+    SLOW_NS = 1000000000,
+};
 #define WRITE_NS 2000000000ull /* for writing, after the time for names */
 
 void presentation_free(struct presentation *presentation)
@@ -405,6 +410,8 @@ static fault_code present_samples(const struct presentation *presentation, const
         if (rc == FAULT_NONE && presentation->also &&
             !presentation->also(&samples, &presentation->display, presentation->also_ctx))
             rc = no_memory(fault);
+        if (out)
+            fflush(out); /* the notes are behind the answer */
         if (rc == FAULT_NONE)
             report_part(&shown, &parts[0], &samples);
         for (size_t i = 1; rc == FAULT_NONE && i < count; i++)

@@ -13,7 +13,7 @@ static bool take_pins(struct targets *targets)
 {
     struct selection *selection = &targets->selection;
 
-    targets->pins = calloc(selection->count, sizeof *targets->pins);
+    targets->pins = calloc(selection->count + 1, sizeof *targets->pins);
     for (size_t i = 0; targets->pins && i < selection->count; i++) {
         targets->pins[i] = selection->list[i].pin;
         selection->list[i].pin.pidfd = -1;
@@ -44,6 +44,27 @@ static fault_code search(struct selection *selection, const struct targets_reque
     return rc;
 }
 
+/* False if it is known that profiling is not on in it. */
+static bool may_sample(const struct selected *selected)
+{
+    const struct prof_state *prof = &selected->entry.prof;
+
+    return prof->build.config_prof != FACT_NO && prof->build.opt_prof != FACT_NO &&
+           prof->prof_active != FACT_NO;
+}
+
+static void drop_silent(struct selection *selection)
+{
+    size_t kept = 0;
+
+    for (size_t i = 0; i < selection->count; i++)
+        if (may_sample(&selection->list[i]))
+            selection->list[kept++] = selection->list[i];
+        else
+            target_pin_close(&selection->list[i].pin);
+    selection->count = kept;
+}
+
 static fault_code find_selected(struct targets *targets, const struct targets_request *request,
                                 struct fault *fault)
 {
@@ -60,6 +81,8 @@ static fault_code find_selected(struct targets *targets, const struct targets_re
         rc = selection_drop_left_out(&targets->selection, fault);
     if (rc != FAULT_NONE)
         return rc;
+    if (request->several && request->sampling)
+        drop_silent(&targets->selection);
     if (targets->selection.count > 1 && !request->several)
         return fault_set(fault, FAULT_SEVERAL, 0, "choose", "%zu", targets->selection.count);
     if (!take_pins(targets))

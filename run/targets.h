@@ -9,6 +9,7 @@ struct targets_request {
     struct selector selector; /* *at: the process that the search reads */
     bool any_allocator;       /* see selection_find */
     bool several;             /* more than one process may match */
+    bool sampling;            /* of several: only those in which profiling is on, as far as known */
     const pid_t *pids;
     size_t pid_count;
     uint64_t timeout_ns; /* of the search */

@@ -98,9 +98,9 @@ static fault_code read_profile(struct top_refresh *refresh, struct fault *fault)
 
     if (refresh->no_profile)
         return FAULT_NONE;
-    if (access_reads(attachment))
-        attachment_read_facts(attachment, &state); /* enough for a look */
-    else
+    attachment_read_facts(attachment, &state); /* enough for a look, and if there is no profile */
+    if (!access_reads(attachment) &&
+        (state.prof_active != FACT_NO || state.build.opt_prof != FACT_YES))
         rc = access_state(attachment, &state, fault);
     if (rc != FAULT_NONE && !profile_lacks(rc, &refresh->profile))
         return rc;
@@ -124,9 +124,10 @@ static fault_code read_gauges(struct top_refresh *refresh, struct fault *fault)
     fault_code rc = FAULT_NONE;
 
     if (began >= refresh->counted_at + 10 * refresh->count_ns) {
-        rc = !refresh->no_profile && access_reads(&refresh->attachment)
-                 ? account_read_records(&refresh->account, &refresh->attachment, fault)
-                 : account_read(&refresh->account, &refresh->attachment, fault);
+        /* For the counts alone no thread is stopped. */
+        rc = refresh->profile == TOP_PROFILED && access_calls(&refresh->attachment)
+                 ? account_read(&refresh->account, &refresh->attachment, fault)
+                 : account_read_records(&refresh->account, &refresh->attachment, fault);
         refresh->counted_at = clock_now();
         refresh->count_ns = refresh->counted_at - began;
     }

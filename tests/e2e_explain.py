@@ -196,6 +196,10 @@ class Explain(Case):
                          r"\S+ MiB \(\d+ %\) of it is shared memory ")
         self.assertEqual(answer["headline"], "limit")
         self.assertIn("its cgroup", text)
+        text, answer = self.explain(process.pid, "-d", "1s")
+        self.assertEqual(answer["growth"]["state"], "growing", answer)
+        self.assertRegex(answer["answer"], r"\A\+\S+ MiB in shared memory")
+        self.assertRegex(text, r"(?m)^own\+shared .* \+\S+ MiB in ")
         lib.end_process(process)
 
     def test_growing_with_a_profile(self):
@@ -231,9 +235,10 @@ class Explain(Case):
         self.assert_failed(lib.run_tool("explain", "--json", process.pid), lib.GONE)
 
     def test_ends_meanwhile(self):
-        process = self.started("/bin/sh", "-c", "echo ready; sleep 0.5")
-        result = lib.run_tool("explain", process.pid)
-        self.assert_failed(result, lib.GONE)
+        for words in ((), ("-d", "1s")):
+            with self.subTest(words=words):
+                process = self.started("/bin/sh", "-c", "echo ready; sleep 0.5")
+                self.assert_failed(lib.run_tool("explain", *words, process.pid), lib.GONE)
 
     def test_without_rights(self):
         lib.require_root()
@@ -340,19 +345,70 @@ class Seeded(Case):
             self.assertNotIn(trace, result.err)
         return json.loads(result.text)
 
-    def without_numbers(self, text):
-        return re.sub(r"[\d.]+ ([KM]iB/s|s)", "N", text)
+    def longer_text(self, pid):
+        return self.assert_ran(lib.run_tool("explain", "-d", "2s", pid)).text.replace("\n", " ")
 
-    def test_answer_of_leak(self):
-        """-d says of objects what leak says of them."""
+    def test_what_grows(self):
         process, _ = self.start_seeded("grow")
         answer = self.longer(process.pid)
-        leak = json.loads(self.assert_ran(lib.run_tool("leak", "-d", "2s", "--json", process.pid)).out)
-        self.assertRegex(answer["answer"], r"\Agrows by \S+ [KM]iB/s in objects of 512 B \(exact\); ")
-        self.assertEqual(self.without_numbers(answer["answer"]), self.without_numbers(leak["answer"]))
+        self.assertRegex(answer["answer"],
+                         r"\A\+\S+ [KM]iB( \(\d+ %\))? in objects of 512 B in \S+ s \(exact\)")
         self.assertEqual(answer["growth"]["state"], "growing")
         self.assertEqual(answer["headline"], "growth")
         self.assertEqual(answer["next"]["step"], "leak")
+
+    def test_one_growth(self):
+        """The rate is that of the memory, and the only one on the screen; its parts are of it."""
+        process, _ = self.start_seeded("sizes")
+        text = self.longer_text(process.pid)
+        rates = re.findall(r"([\d.]+) MiB/s", text)
+        self.assertEqual(len(rates), 1, text)
+        change, seconds = re.search(r" own memory .*? \+([\d.]+) MiB in ([\d.]+) s", text).groups()
+        self.assertAlmostEqual(float(rates[0]), float(change) / float(seconds), delta=0.02 * float(rates[0]))
+        self.assertRegex(text, r" in objects of .* \(exact\)")
+
+    def test_objects_in_free_pages(self):
+        """Objects that take what is free are no growth of the memory, and no time is left by them."""
+        process, _ = self.start_seeded("reuse", "40")
+        answer = self.longer(process.pid)
+        self.assertEqual(answer["growth"]["state"], "none")
+        self.assertIsNone(answer["growth"]["limit_in_ns"])
+        self.assertRegex(answer["answer"],
+                         r"\A\+\S+ MiB in objects of 512 B in \S+ s \(exact\); they use what was "
+                         r"free: the memory does not grow\Z")
+        self.assertIn(", though its objects grow", answer["verdict"])
+        self.assertTrue(answer["growth"]["objects_grow"])
+        self.assertNotIn("grows by", answer["verdict"])
+
+    def test_touched_file(self):
+        """The kernel can take the pages of a mapped file back."""
+        process, _ = self.start_seeded("file", os.path.join(self.directory(), "log"))
+        for words in ((), ("-d", "2s")):
+            with self.subTest(words=words):
+                _, answer = self.explain(process.pid, *words)
+                self.assertEqual(answer["growth"]["state"], "none")
+                self.assertIsNone(answer["growth"]["limit_in_ns"])
+                self.assertGreater(answer["growth"]["rss_bytes"], MIB)
+                self.assertRegex(answer["verdict"],
+                                 r"; it touched \S+ MiB more of shared memory and files")
+
+    def test_too_little(self):
+        """The words and the row below them have the same number."""
+        process, _ = self.start_seeded("little")
+        text = self.assert_ran(lib.run_tool("explain", process.pid)).text
+        change = re.search(r"; (\+\d+ KiB) within a second: too little to judge",
+                           text.replace("\n", " ")).group(1)
+        self.assertRegex(text, r"(?m)^own memory .* %s in " % re.escape(change))
+        self.assertNotIn("did not grow", text)
+
+    def test_replaced_meanwhile(self):
+        """Another program after the first half is no answer about either."""
+        for words in ((), ("-d", "1s")):
+            with self.subTest(words=words):
+                process = self.started("/bin/sh", "-c", "echo ready; sleep 0.5; exec sleep 100")
+                self.assert_failed(lib.run_tool("explain", *words, process.pid), lib.GONE,
+                                   "it has replaced itself with another program")
+                lib.end_process(process)
 
     def test_growth_outside(self):
         """With jemalloc and without, leak is the command, and the kind of memory is named."""
@@ -361,13 +417,13 @@ class Seeded(Case):
                 process, _ = self.start_seeded("map", preload=preload)
                 answer = self.longer(process.pid)
                 self.assertRegex(answer["answer"],
-                                 r"\Agr(ows|ew) by .* in anonymous mappings \(exact\)\Z")
+                                 r"\A\+\S+ MiB( \(\d+ %\))? in anonymous mappings.* in \S+ s \(exact\)\Z")
                 self.assertEqual(answer["next"]["step"], "leak")
                 lib.end_process(process)
 
     def test_longer_look_of_nothing(self):
         answer = self.longer(self.idle().pid)
-        self.assertRegex(answer["answer"], r"\Adoes not grow: ")
+        self.assertRegex(answer["answer"], r"\A(none|nothing certain) in ")
         self.assertEqual(answer["growth"]["state"], "none")
         self.assertIn(" -d 10m", answer["next"]["command"])
 
@@ -458,6 +514,29 @@ time.sleep(1000)
                          r"\A\S+ uses \S+ MiB of its limit of 256 MiB \(\d+ %\): ")
         lib.end_process(process)
         lib.end_process(other)
+
+    def test_others_of_the_cgroup(self):
+        """What fills the limit is another process of the cgroup, and it is named."""
+        group = self.group(256)
+        other = self.holding(60, "private", preexec_fn=group.enter)
+        process = self.idle(preexec_fn=group.enter)
+        text, answer = self.explain(process.pid)
+        self.assertEqual(answer["others"]["largest"][0]["pid"], other.pid)
+        self.assertGreater(answer["others"]["processes"], 60 * MIB)
+        flat = re.sub(r"\n *", " ", text)
+        self.assertRegex(flat, r"its cgroup \S+ MiB of 256 MiB \(\d+ %\), most of that other processes: ")
+        self.assertRegex(flat, r" its cgroup   \S+ MiB other processes \(python3?\S*\[%d\] \S+ MiB"
+                         % other.pid)
+        lib.end_process(process)
+        lib.end_process(other)
+
+    def test_no_others(self):
+        group = self.group(256)
+        process = self.holding(60, "private", preexec_fn=group.enter)
+        text, answer = self.explain(process.pid)
+        self.assertIsNone(answer["others"])
+        self.assertNotIn("\nits cgroup ", text)
+        lib.end_process(process)
 
     def test_nearly_full(self):
         group = self.group(128)

@@ -223,6 +223,14 @@ class Page(Case):
 
     def test_growth(self):
         page = self.growth_page()
+        self.assertIn("growth +62.5 KiB", self.text(page, "title"))
+        # The widths are those of the growth: all of it is of one function.
+        self.assertEqual(self.state(page, "side"), "growth")
+        self.assertIsNone(self.find(page, "keep_large"))
+        self.assertEqual(self.find(page, "keep_small")["width"], self.find(page, "all")["width"])
+        page.key("w")
+        self.assertEqual(self.state(page, "side"), "now")
+        wide = self.find(page, "keep_small")["width"]
         self.assertIn("growth +62.5 KiB", self.hover(page, "keep_small"))
         self.assertIn("growth 0 B", self.hover(page, "keep_large"))
         legend = self.text(page, "legend")
@@ -230,7 +238,6 @@ class Page(Case):
             self.assertIn(word, legend)
         self.assertRegex(page.evaluate("window.flame.color('keep_small')"), r"hsl\(4 ")
         self.assertEqual(page.evaluate("window.flame.color('keep_large')"), "#c4c4c4")
-        wide = self.find(page, "keep_small")["width"]
         page.key("w")
         self.assertEqual(self.state(page, "side"), "base")
         self.assertLess(self.find(page, "keep_small")["width"], wide)

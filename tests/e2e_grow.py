@@ -263,7 +263,7 @@ class Kinds(TestCase):
     def test_text(self):
         """Each kind has a line."""
         process = self.start(LD_PRELOAD=debian_jemalloc())
-        tool = self.start_grow(process.pid, "--period", "3")
+        tool = self.start_grow(process.pid, "--period", "3", "-v")
         process.ask("map %d" % self.KIB)
         text = " ".join(self.interrupt(tool).split())
         self.assertRegex(text, r" anonymous mappings: \+5\.8\d MiB; first touched by: \d+ % touch "
@@ -524,8 +524,11 @@ class Verb(TestCase):
         out, err = tool.communicate(timeout=lib.TOOL_TIMEOUT)
         self.assertEqual(tool.returncode, lib.GONE, err)
         self.assertIn(b"another program", err)
-        told = json.loads(out.decode().splitlines()[0])["faults"]
-        self.assertGreaterEqual(told["after"]["rss"], told["before"]["rss"])
+        told = json.loads(out.decode().splitlines()[0])
+        # What was not seen to its end is not judged.
+        self.assertIsNone(told["verdict"], told)
+        self.assertRegex(told["answer"], r"\Awas replaced by another program after \S+ m?s; until then")
+        self.assertGreaterEqual(told["faults"]["after"]["rss"], told["faults"]["before"]["rss"])
 
 
 class Filled(TestCase):

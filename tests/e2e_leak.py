@@ -115,7 +115,7 @@ class Leak(e2e_record.TestCase):
     def test_table(self):
         leaky = Leaky(self)
         leaky.wait_leaked(1 << 20)  # not covered
-        tool = self.start_leak(leaky)
+        tool = self.start_leak(leaky, "-v")
         leaky.wait_leaked(1 << 20)
         tool.send_signal(signal.SIGINT)
         code, out, err = self.end(tool)
@@ -123,7 +123,7 @@ class Leak(e2e_record.TestCase):
         self.assertEqual(code, lib.INTERRUPTED, err)
         self.assertRegex(text, r"\Aleaky\[%d\] grows by .*: leak_here \(leaky\.c:\d+\)" % leaky.pid)
         self.assertRegex(text, r"(?m)^RSS: .* -> .*, \+.* in .* s; ")
-        self.assertRegex(text, r"(?m)^jemalloc: \+.* in objects in use \(exact, \d+ looks\): .* of 1 KiB")
+        self.assertRegex(text, r"(?m)^objects: \+.* in use \(exact, \d+ looks\): .* of 1 KiB")
         self.assertRegex(text, r"(?m)^covered: the samples represent .*, [\d.]+ % of .*; "
                                r"memory allocated before sampling started is not covered$")
         covered = float(re.search(r"([\d.]+) % of", text)[1])

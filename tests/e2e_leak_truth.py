@@ -79,14 +79,32 @@ class Truth(lib.TestCase):
         self.assert_right(self.growth(LEAK, "fifo,mb=50,rate=2000", mode="glibc"))
 
     def test_not_enabled(self):
-        """The size is known exactly, the stack is not."""
-        growth = self.growth("fifo,mb=50,rate=10000", LEAK, mode="noprof")
+        """The size is known exactly, and who has touched the new pages of that size first: not who
+        has touched those of another size, which do not grow."""
+        perf_events.require()
+        growth = self.growth("fifo,mb=50,rate=10000", LEAK, REQUESTS, mode="noprof")
         for attempt in range(ATTEMPTS):
             told, _ = self.judge(growth, SECONDS << attempt)
             if told["parts"]:
                 self.assertEqual(told["parts"][0]["size"], 512)
+                self.assertNotIn("only samples", told["answer"])
+                self.assertRegex(told["answer"], r"; first touched by: \d+ % (touched \S+ <- )?"
+                                                 r"leak_here [^,]*$")
                 return
         raise AssertionError(told)
+
+    def test_screen(self):
+        """Twelve lines, each row a line; the last one says what to do next."""
+        for mode in ("noprof", "cold"):
+            with self.subTest(mode):
+                growth = self.growth(LEAK, REQUESTS, "fifo,mb=50,rate=10000", mode=mode)
+                result = lib.run_tool("leak", "-d", "3s", growth.pid)
+                lines = result.text.splitlines()
+                self.assertLessEqual(len(lines), 12, result.text)
+                self.assertRegex(lines[-1], r"^next: jeattach \w+.* %d\b" % growth.pid)
+                self.assertNotRegex(result.text, r"(?m)^[ +]*0 B ")
+                for line in lines[1:]:
+                    self.assertLessEqual(len(line), 80, result.text)
 
     def test_child(self):
         """Its growth is its own."""

@@ -225,7 +225,7 @@ def judge_named(named, grown, denied, one_of):
 def knows_the_size(told, grown):
     """Without samples the size of the objects is the answer, and by how much they grow."""
     parts = told.get("parts")
-    known = parts and parts[0]["kind"] == "objects" and "only samples show" in told["answer"]
+    known = parts and parts[0]["kind"] == "objects" and "rows" not in told
     return bool(known and grown) and abs(parts[0]["bytes"] - max(grown.values())) < LITTLE + max(
         grown.values()) / 4
 
@@ -240,13 +240,15 @@ def is_of_pages(told):
 def judge(told, truth):
     """told: the JSON of leak; truth: of growths.
 
-    A list of candidates that ends with "or one that no sample shows" accuses none of them."""
+    Where a stack without a sample may be it, candidates are not accused; who has touched pages
+    with objects first is not either (first_touch)."""
     grown = {name: most for name, (least, most) in truth.items() if name != "rss" and least >= LITTLE}
     # Growth between the two may be named or not.
     some = {name: most for name, (_, most) in truth.items() if name != "rss" and most >= LITTLE}
     denied = {name for name in FUNCTIONS if name not in some}
     verdict, answer = told.get("verdict"), told.get("answer", "")
-    named = list(dict.fromkeys(NAMED.findall(FEW.sub("", answer))))
+    accusing = answer if is_of_pages(told) else answer.partition("; first touched by: ")[0]
+    named = list(dict.fromkeys(NAMED.findall(FEW.sub("", accusing))))
     if verdict in SHRUGS:
         return Judgement("unclear", verdict or "refused")
     if verdict in ACCUSES or verdict == "one_of":
@@ -256,11 +258,13 @@ def judge(told, truth):
         if judgement.word == "wrong" and is_of_pages(told) and truth["rss"][1] >= LITTLE and (
                 verdict == "one_of" or not named):
             return Judgement("unclear", judgement.why)
-        if verdict == "one_of" and some and "no sample shows" in answer:
+        if verdict == "one_of" and some and told.get("parts", [{}])[0].get("or_unseen"):
             return Judgement(min(judgement.word, "unclear"), judgement.why)
         return judgement
     if not grown:
         return Judgement("right", "")
+    if ", but objects of " in answer:  # that grow while more of others is freed
+        return Judgement("unclear", "nothing, but for a size")
     # What is freed at the same time may hide growth in objects of the same size.
     freed = sum(min(0, least) for name, (least, _) in truth.items() if name != "rss")
     bound, growth = bound_of(told), sum(truth[name][0] for name in grown) + freed
@@ -270,6 +274,17 @@ def judge(told, truth):
         return Judgement("unclear", "nothing, but for %d KiB" % (bound / KIB))
     return Judgement("wrong", "says nothing, %s" % ", ".join(
         "%s grew by %d KiB" % (name, most / KIB) for name, most in grown.items()))
+
+
+def first_touch(told, truth):
+    """Of objects that grow: whether who is said to have touched most of them first has grown,
+    by half of what has grown most or more; None: nobody is said to."""
+    said = told.get("answer", "").partition("; first touched by: ")[2]
+    named = NAMED.findall(said)
+    grown = {name: least for name, (least, _) in truth.items() if name != "rss"}
+    if not named or is_of_pages(told):
+        return None
+    return 2 * grown.get(named[0], 0) >= max(grown.values())
 
 
 def misjudged_amounts(told, truth):
@@ -335,6 +350,7 @@ def run_scene(scene, mode, seconds):
     elif kill_after and "answer" not in told:
         word, why = "wrong", "nothing is left"
     return dict(scene=scene, mode=mode, seconds=seconds, word=word, why=why, truth=truth, code=code,
+                first_touch=first_touch(told, truth),
                 amounts=list(misjudged_amounts(told, truth)), told=told, err=err)
 
 
@@ -379,6 +395,9 @@ def print_table(rows):
         print("%-18s" % scene + "".join("%14s" % text for text in texts))
     total = collections.Counter(row["word"] for row in rows)
     print("all: " + ", ".join("%d %s" % (total[word], word) for word in WORDS))
+    touched = collections.Counter(row["first_touch"] for row in rows)
+    print("first touch: names what grows most in %d runs, another in %d" % (
+        touched[True], touched[False]))
     wide = sum(bool(row["amounts"]) for row in rows)
     print("runs with an interval of a stack that misses the truth: %d" % wide, flush=True)
 

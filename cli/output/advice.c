@@ -5,10 +5,13 @@
 #include "cli/output/wrap.h"
 
 #include <stdarg.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* Below these parts of the free space in slabs a cause is not worth a line. */
 enum { SPREAD_PERCENT = 50 };
+/* dirty_decay_ms: by default, and from which value on pages are returned late. */
+enum { DECAY_MS = 10000, DECAY_LATE_MS = 2000 };
 
 /* Of retained pages in memory: huge pages of as much may hold them. */
 enum { RETAINED_PERCENT = 50 };
@@ -31,6 +34,85 @@ __attribute__((format(printf, 2, 3))) static void add_line(struct advice *advice
 static bool is_part(uint64_t bytes, uint64_t whole, unsigned percent)
 {
     return whole && (double)bytes * 100 >= (double)whole * percent;
+}
+
+/* The variable that this jemalloc reads. */
+static const char *variable_of(const struct advice_facts *facts)
+{
+    return facts->setup && *facts->setup->conf.variable.name ? facts->setup->conf.variable.name
+                                                             : "MALLOC_CONF";
+}
+
+static bool is_started_with(const struct advice_facts *facts, const char *name, const char *value)
+{
+    size_t len;
+    const char *now = facts->setup ? conf_started(&facts->setup->conf, name, &len) : NULL;
+
+    return now && len == strlen(value) && memcmp(now, value, len) == 0;
+}
+
+/* False only if it is known that the version is an older one. */
+static bool may_be_since(const struct advice_facts *facts, unsigned number)
+{
+    const struct version *version = facts->setup ? &facts->setup->prof.build.version : NULL;
+
+    return !version || !version->number || version->number >= number;
+}
+
+static void advise_pages(struct advice *advice, const struct advice_facts *facts, const char *pid)
+{
+    const bool purges = (facts->setup && facts->setup->purges) ||
+                        is_started_with(facts, "background_thread", "true");
+    const char *variable = variable_of(facts), *set;
+    size_t len;
+    long decay = DECAY_MS;
+
+    add_line(advice, "next: jeattach purge %s returns the free pages to the kernel", pid);
+    if (!may_be_since(facts, VERSION_NUMBER(5, 0, 0)))
+        return;
+    set = facts->setup ? conf_started(&facts->setup->conf, "dirty_decay_ms", &len) : NULL;
+    if (set)
+        decay = strtol(set, NULL, 0);
+    if (decay < 0)
+        add_line(advice,
+                 "helps: a dirty_decay_ms of 0 or more in %s at its start: with %ld jemalloc "
+                 "returns no free pages",
+                 variable, decay);
+    else if (decay > DECAY_LATE_MS)
+        add_line(advice,
+                 "helps: %sa dirty_decay_ms smaller than %ld in %s at its start: free pages are "
+                 "then returned soon%s",
+                 purges ? "" : "background_thread:true and ", decay, variable,
+                 purges ? "" : ", by idle threads too");
+    else if (!purges)
+        add_line(advice,
+                 "helps: background_thread:true in %s at its start: the free pages of idle "
+                 "threads are then returned, too",
+                 variable);
+}
+
+/* Where the objects come from, as far as this process can be made to tell. */
+static void advise_stacks(struct advice *advice, const struct advice_facts *facts, const char *pid)
+{
+    const struct prof_state *prof = facts->setup ? &facts->setup->prof : NULL;
+
+    if (prof && prof->build.opt_prof == FACT_YES && !prof_is_active(prof))
+        add_line(advice, "next: jeattach on %s, so that objects are sampled from now on", pid);
+    else if (prof && prof->build.opt_prof == FACT_YES)
+        add_line(advice,
+                 "next: jeattach peek %s shows what these objects are; they are older than the "
+                 "samples, or too few for one",
+                 pid);
+    else if (prof && prof->build.config_prof == FACT_NO)
+        add_line(advice,
+                 "next: jeattach peek %s shows what these objects are; for their stacks, it needs "
+                 "a jemalloc built with --enable-prof",
+                 pid);
+    else
+        add_line(advice,
+                 "next: jeattach peek %s shows what these objects are; for their stacks, start it "
+                 "with %s=prof:true",
+                 pid, variable_of(facts));
 }
 
 static void advise_slabs(struct advice *advice, const struct advice_facts *facts, const char *pid)
@@ -56,22 +138,18 @@ static void advise_slabs(struct advice *advice, const struct advice_facts *facts
                          "an object in use");
 
     if (facts->arenas > 1 && !is_part(facts->largest, facts->slabs, SPREAD_PERCENT))
-        add_line(advice,
-                 "helps: fewer arenas (narenas:N in MALLOC_CONF at its start): this space is "
-                 "spread over %u, and each is filled only by threads of its own",
-                 facts->arenas);
+        add_line(
+            advice,
+            "helps: fewer arenas (narenas:N in %s at its start): this space is spread over %u, "
+            "and each is filled only by threads of its own",
+            variable_of(facts), facts->arenas);
     if (facts->keeper)
         add_line(advice,
                  "helps: a pool or an arena of its own for the objects of %s, which outlive "
                  "those beside them",
                  facts->keeper);
-    else if (!facts->has_stacks && facts->can_sample)
-        add_line(advice, "next: jeattach on %s, so that objects are sampled from now on", pid);
     else if (!facts->has_stacks)
-        add_line(advice,
-                 "next: jeattach peek %s shows what these objects are; for their stacks, start it "
-                 "with MALLOC_CONF=prof:true",
-                 pid);
+        advise_stacks(advice, facts, pid);
 }
 
 void advice_make(struct advice *advice, const struct advice_facts *facts)
@@ -86,13 +164,14 @@ void advice_make(struct advice *advice, const struct advice_facts *facts)
         advise_slabs(advice, facts, pid);
         break;
     case ADVICE_PAGES:
-        add_line(advice, "next: jeattach purge %s returns the free pages to the kernel", pid);
-        add_line(advice, "helps: background_thread:true and a small dirty_decay_ms in MALLOC_CONF "
-                         "at its start: free pages are then returned soon, by idle threads too");
+        advise_pages(advice, facts, pid);
         break;
     case ADVICE_PADDING:
-        add_line(advice, "helps: cache_oblivious:false in MALLOC_CONF at its start (since jemalloc "
-                         "5.3): each large object then has one page less");
+        if (!is_started_with(facts, "cache_oblivious", "false"))
+            add_line(advice,
+                     "helps: cache_oblivious:false in %s at its start (since jemalloc 5.3): each "
+                     "large object then has one page less",
+                     variable_of(facts));
         break;
     case ADVICE_PINNED:
         add_line(advice, "helps: only the program itself: its extent hooks keep these pages");

@@ -5,6 +5,8 @@
 #pragma once
 
 #include "base/json.h"
+#include "jemalloc/conf.h"
+#include "jemalloc/prof.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -20,13 +22,20 @@ enum advice_waste {
     ADVICE_RETAINED, /* address space without objects */
 };
 
+/* How the jemalloc of a process was started, and what it does now. */
+struct advice_setup {
+    struct conf conf;
+    struct prof_state prof;
+    bool purges; /* it has background threads */
+};
+
 /* What is unknown stays 0. */
 struct advice_facts {
+    const struct advice_setup *setup; /* NULL: unknown */
     enum advice_waste most;
     int pid;             /* 0: of files */
     const char *program; /* the name of the process; NULL: unknown */
     bool in_program;     /* its jemalloc is linked into the program (struct instance) */
-    bool can_sample;     /* opt.prof is true */
     bool has_stacks;     /* the stacks that keep slabs have been shown */
     const char *keeper;  /* the call whose objects keep most of it; NULL: unknown */
     uint64_t slabs;      /* bytes between objects in slabs */
@@ -36,7 +45,7 @@ struct advice_facts {
     uint64_t huge;       /* bytes of the process in huge pages */
 };
 
-enum { ADVICE_LINES = 4, ADVICE_SIZE = 320 };
+enum { ADVICE_LINES = 4, ADVICE_SIZE = 400 };
 
 /* Each line begins with "helps: " or "next: ", and the most useful one is the first. */
 struct advice {

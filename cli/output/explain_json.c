@@ -28,11 +28,40 @@ static void limit_json(const struct explain *explain, struct json *json)
     json_object_end(json);
 }
 
+/* What else its cgroup has. */
+static void group_json(const struct explain *explain, struct json *json)
+{
+    static const char *const names[GROUP_KINDS] = {
+        [GROUP_PROCESSES] = "processes", [GROUP_SHARED] = "shared", [GROUP_FILES] = "files",
+        [GROUP_SOCKETS] = "sockets",     [GROUP_HUGE] = "huge",     [GROUP_SLAB] = "slab",
+        [GROUP_TABLES] = "page_tables",  [GROUP_KERNEL] = "kernel",
+    };
+    const struct group_account *group = &explain->group;
+
+    if (!group->known) {
+        json_null(json, "others");
+        return;
+    }
+    json_object_begin(json, "others");
+    for (enum group_kind kind = 0; kind < GROUP_KINDS; kind++)
+        json_number(json, names[kind], group->kinds[kind]);
+    json_list_begin(json, "largest");
+    for (size_t i = 0; i < GROUP_LARGEST && *group->largest[i].comm; i++) {
+        json_item_begin(json);
+        json_number(json, "pid", (uint64_t)group->largest[i].pid);
+        json_text(json, "command", group->largest[i].comm);
+        json_number(json, "bytes", group->largest[i].own);
+        json_item_end(json);
+    }
+    json_list_end(json);
+    json_object_end(json);
+}
+
 static void growth_json(const struct explain *explain, struct json *json)
 {
     static const char *const states[] = {
-        [RISE_UNKNOWN] = "unknown", [RISE_NONE] = "none",       [RISE_GROWING] = "growing",
-        [RISE_STEP] = "step",       [RISE_FALLING] = "falling",
+        [RISE_UNKNOWN] = "unknown", [RISE_NONE] = "none",         [RISE_GROWING] = "growing",
+        [RISE_STEP] = "step",       [RISE_SWINGING] = "swinging", [RISE_FALLING] = "falling",
     };
     uint64_t left;
 
@@ -40,6 +69,7 @@ static void growth_json(const struct explain *explain, struct json *json)
     json_text(json, "state", states[explain->rise.state]);
     json_signed(json, "bytes", explain->rise.change);
     json_signed(json, "rss_bytes", explain->rss_rise.change);
+    json_bool(json, "objects_grow", explain->objects_grow);
     json_number(json, "ns", explain->rise.ns);
     if (explain_time_left(explain, &left))
         json_number(json, "limit_in_ns", left);
@@ -164,6 +194,7 @@ static void process_json(const struct explain *explain, struct json *json)
     json_number(json, "age_ns", explain->age_ns);
     json_number(json, "threads", explain->threads);
     limit_json(explain, json);
+    group_json(explain, json);
     if (explain->space != UINT64_MAX) {
         json_number(json, "rlimit_as", explain->space);
         json_number(json, "address_space", explain->resident.size);
@@ -175,14 +206,14 @@ static void process_json(const struct explain *explain, struct json *json)
     parts_json(explain, json);
 }
 
-void explain_json(const struct explain *explain, const struct subject *subject, const char *answer,
-                  struct json *json)
+void explain_json(const struct explain *explain, const struct subject *subject, struct json *json)
 {
-    char verdict[EXPLAIN_VERDICT], command[EXPLAIN_COMMAND];
+    char verdict[EXPLAIN_VERDICT], answer[EXPLAIN_VERDICT], command[EXPLAIN_COMMAND];
     struct advice advice;
 
     explain_advice(explain, &advice);
     explain_verdict(explain, verdict);
+    explain_growth(explain, answer);
     json_text_or_null(json, "headline", explain_headline_name(explain));
     json_text(json, "verdict", verdict);
     json_text(json, "answer", *answer ? answer : verdict);

@@ -5,6 +5,5 @@
 #include "cli/message.h"
 #include "run/explain/explain.h"
 
-/* Adds the members; subject and answer as in explain_print. */
-void explain_json(const struct explain *explain, const struct subject *subject, const char *answer,
-                  struct json *json);
+/* Adds the members; subject as in explain_print. */
+void explain_json(const struct explain *explain, const struct subject *subject, struct json *json);

@@ -98,22 +98,24 @@ static void print_pressure(const struct explain *explain, FILE *out)
                        whose, 100 * explain->stalled, kills);
 }
 
-/* The change of its own memory is shown where it is not that of the RSS. */
+/* Of the memory that the first line is about. The RSS is shown where its change is another. */
 static void print_explained_change(const struct explain *explain, FILE *out)
 {
     const struct rise *rise = &explain->rise, *rss = &explain->rss_rise;
-    char change[UNITS_TEXT], own[UNITS_TEXT + 24] = "", time[UNITS_TEXT], text[UNITS_TEXT];
+    const struct rise_points *points =
+        explain->with_shared ? &explain->shared_points : &explain->points;
+    char change[UNITS_TEXT], more[UNITS_TEXT + 24] = "", time[UNITS_TEXT], text[UNITS_TEXT];
     char peak[UNITS_TEXT], age[UNITS_TEXT], spark[SPARKLINE_TEXT];
     int64_t apart = rss->change - rise->change;
 
     if (apart > RISE_LEAST || apart < -RISE_LEAST)
-        snprintf(own, sizeof own, ", its own memory %s", units_change((double)rise->change, text));
-    sparkline(explain->rss_points.bytes, explain->rss_points.count, SPARK_COLUMNS, locale_is_utf8(),
-              spark);
-    print_labelled(out, "change", "%s RSS %s%s in %s; peak %s; started %s ago", spark,
-                   rss->change ? units_change((double)rss->change, change) : "unchanged", own,
-                   units_duration(rss->ns, time), units_bytes((double)explain->resident.peak, peak),
-                   units_duration(explain->age_ns, age));
+        snprintf(more, sizeof more, ", RSS %s", units_change((double)rss->change, text));
+    sparkline(points->bytes, points->count, SPARK_COLUMNS, locale_is_utf8(), spark);
+    print_labelled(
+        out, explain->with_shared ? "own+shared" : "own memory", "%s %s in %s%s; RSS peak %s; age %s",
+        spark, rise->change ? units_change((double)rise->change, change) : "unchanged",
+        units_duration(rise->ns, time), more, units_bytes((double)explain->resident.peak, peak),
+        units_duration(explain->age_ns, age));
 }
 
 /* ---- the parts ---- */
@@ -166,6 +168,49 @@ static void add_rss_note(char *text, uint64_t bytes, const char *words)
     if (bytes)
         snprintf(text + len, TEXT - len, "%s%s %s", len ? ", " : "",
                  units_bytes((double)bytes, size), words);
+}
+
+/* "other processes (worker[77] 30 MiB, sh[80] 9 MiB, 3 more)" */
+static void write_group_processes(const struct group_account *group, uint64_t least, char *out,
+                                  size_t size)
+{
+    char name[64], own[UNITS_TEXT];
+    size_t named = 0;
+    int n = snprintf(out, size, "%s", group_kind_words(GROUP_PROCESSES));
+
+    for (; named < GROUP_LARGEST && group->largest[named].own > least; named++) {
+        const struct group_process *process = &group->largest[named];
+        n += snprintf(out + n, size - (size_t)n, "%s%s[%d] %s", named ? ", " : " (",
+                      message_clean(process->comm, name, sizeof name), (int)process->pid,
+                      units_bytes((double)process->own, own));
+    }
+    if (group->processes > named && named)
+        n += snprintf(out + n, size - (size_t)n, ", %zu more", group->processes - named);
+    if (named)
+        snprintf(out + n, size - (size_t)n, ")");
+}
+
+/* What else its cgroup has, the largest first; less than a part in fifty is left out. */
+static void print_group(const struct explain *explain, FILE *out)
+{
+    const struct group_account *group = &explain->group;
+    const uint64_t least = explain->use.used / 50;
+    uint64_t kinds[GROUP_KINDS];
+    char text[TEXT] = "", processes[TEXT / 2];
+
+    memcpy(kinds, group->kinds, sizeof kinds);
+    write_group_processes(group, least, processes, sizeof processes);
+    for (size_t i = 0; group->known && i < GROUP_KINDS; i++) {
+        enum group_kind most = 0;
+        for (enum group_kind kind = 1; kind < GROUP_KINDS; kind++)
+            most = kinds[kind] > kinds[most] ? kind : most;
+        if (kinds[most] > least)
+            add_rss_note(text, kinds[most],
+                         most == GROUP_PROCESSES ? processes : group_kind_words(most));
+        kinds[most] = 0;
+    }
+    if (*text)
+        print_row_text("its cgroup", text, ROW_LINES + 1, out);
 }
 
 /* A half of a percent and less is left out. */
@@ -336,13 +381,14 @@ static void print_profiling(const struct explain *explain, const struct subject 
 
 /* All before the rows of stacks or sizes. */
 static void print_explained_head(const struct explain *explain, const struct subject *subject,
-                                 const char *answer, FILE *out)
+                                 FILE *out)
 {
     const struct explain_mapped *mapped = &explain->mapped;
-    char verdict[EXPLAIN_VERDICT], texts[3][UNITS_TEXT], own[OWN_LIMIT_TEXT];
+    char verdict[EXPLAIN_VERDICT], growth[EXPLAIN_VERDICT], texts[3][UNITS_TEXT];
+    char own[OWN_LIMIT_TEXT];
 
     print_row_text("", explain_verdict(explain, verdict), ROW_LINES + 2, out);
-    print_row_text("growth", answer, ROW_LINES + 1, out);
+    print_row_text("growth", explain_growth(explain, growth), ROW_LINES + 1, out);
     if (explain->core) {
         print_labelled(out, "core",
                        "%zu threads; %zu mappings: %s without a file, %s of files; %s of "
@@ -353,6 +399,7 @@ static void print_explained_head(const struct explain *explain, const struct sub
                        units_bytes((double)mapped->dumped, texts[2]));
     } else {
         print_limit(explain, out);
+        print_group(explain, out);
         /* Few processes have one, and then malloc fails before any other limit. */
         if (explain->space != UINT64_MAX)
             print_labelled(out, "RLIMIT_AS", "%s of address space: %s are mapped",
@@ -395,15 +442,14 @@ static size_t count_lines(const char *text)
 }
 
 /* The rows of stacks or sizes get the lines that are left. */
-void explain_print(const struct explain *explain, const struct subject *subject, const char *answer,
-                   FILE *out)
+void explain_print(const struct explain *explain, const struct subject *subject, FILE *out)
 {
     AUTO_FREE char *head = NULL, *tail = NULL;
     size_t head_len, tail_len, used, rows;
     FILE *first = open_memstream(&head, &head_len), *last = open_memstream(&tail, &tail_len);
 
     if (first)
-        print_explained_head(explain, subject, answer, first);
+        print_explained_head(explain, subject, first);
     if (last)
         print_explained_tail(explain, subject, last);
     if (!first || !last || fclose(first) || fclose(last))

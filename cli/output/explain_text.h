@@ -8,9 +8,5 @@
 
 enum { EXPLAIN_SITES = 3 };
 
-/*
- * Prints all of it; subject: the process as messages name it. answer: of leak, after a longer
- * look; "": there was none.
- */
-void explain_print(const struct explain *explain, const struct subject *subject, const char *answer,
-                   FILE *out);
+/* Prints all of it; subject: the process as messages name it. */
+void explain_print(const struct explain *explain, const struct subject *subject, FILE *out);

@@ -1,6 +1,7 @@
 #include "cli/output/explain_words.h"
 #include "base/units.h"
 #include "cli/faults.h"
+#include "cli/output/grow_view.h"
 
 #include <inttypes.h>
 #include <stdarg.h>
@@ -19,22 +20,50 @@ __attribute__((format(printf, 2, 3))) static void append_words(char *out, const 
     va_end(ap);
 }
 
-/* "about 40 s", "about 23 min", "about 5 h", "about 3 days". Returns out. */
-static const char *explain_about(uint64_t ns, char out[32])
+/* "40 s", "23 min", "5 h", "3 days". */
+static void write_time_exact(uint64_t seconds, char *out)
 {
     static const struct {
         uint64_t seconds;
         const char *unit;
     } scales[] = {{2 * 86400, "days"}, {7200, "h"}, {120, "min"}, {0, "s"}};
     static const uint64_t lengths[] = {86400, 3600, 60, 1};
-    uint64_t seconds = ns / SECOND_NS;
     size_t i = 0;
 
     while (seconds < scales[i].seconds)
         i++;
-    snprintf(out, 32, "about %" PRIu64 " %s", (seconds + lengths[i] / 2) / lengths[i],
-             scales[i].unit);
-    return out;
+    append_words(out, "%" PRIu64 " %s", (seconds + lengths[i] / 2) / lengths[i], scales[i].unit);
+}
+
+/* The nearest of a few, by their ratio. */
+static void write_time_rough(uint64_t seconds, char *out)
+{
+    static const struct {
+        uint64_t seconds;
+        const char *text;
+    } times[] = {{1, "1 s"},           {2, "2 s"},          {3, "3 s"},         {5, "5 s"},
+                 {7, "7 s"},           {10, "10 s"},        {15, "15 s"},       {20, "20 s"},
+                 {30, "30 s"},         {40, "40 s"},        {60, "1 min"},      {120, "2 min"},
+                 {180, "3 min"},       {300, "5 min"},      {420, "7 min"},     {600, "10 min"},
+                 {900, "15 min"},      {1200, "20 min"},    {1800, "30 min"},   {2400, "40 min"},
+                 {3600, "1 h"},        {7200, "2 h"},       {10800, "3 h"},     {18000, "5 h"},
+                 {25200, "7 h"},       {36000, "10 h"},     {54000, "15 h"},    {86400, "1 day"},
+                 {172800, "2 days"},   {259200, "3 days"},  {432000, "5 days"}, {864000, "10 days"},
+                 {2592000, "a month"}, {31536000, "a year"}};
+    size_t i = 0;
+
+    while (i + 1 < ARRAY_LEN(times) && seconds * seconds > times[i].seconds * times[i + 1].seconds)
+        i++;
+    append_words(out, "%s", times[i].text);
+}
+
+/* A rate that was seen for a moment, or that changes, says little of a time that is much longer. */
+static void write_time_left(const struct explain *explain, uint64_t ns, char *out)
+{
+    const bool rough = explain->rise.uneven || ns / EXPLAIN_GROWTH_TIMES > explain->rise.ns;
+
+    append_words(out, "about ");
+    (rough ? write_time_rough : write_time_exact)(ns / SECOND_NS, out);
 }
 
 /* "80 %" */
@@ -44,6 +73,26 @@ static const char *share_text(uint64_t part, uint64_t all, char out[16])
 
     snprintf(out, 16, percent < 1 ? "< 1 %%" : "%.0f %%", percent > 100 ? 100 : percent);
     return out;
+}
+
+const char *group_kind_words(enum group_kind kind)
+{
+    static const char *const words[GROUP_KINDS] = {
+        [GROUP_PROCESSES] = "other processes", [GROUP_SHARED] = "tmpfs and shared memory",
+        [GROUP_FILES] = "page cache",          [GROUP_SOCKETS] = "sockets",
+        [GROUP_HUGE] = "huge pages",           [GROUP_SLAB] = "slab of the kernel",
+        [GROUP_TABLES] = "page tables",        [GROUP_KERNEL] = "kernel memory",
+    };
+
+    return words[kind];
+}
+
+/* ", most of that other processes" */
+static void write_group_most(const struct explain *explain, char *out)
+{
+    for (enum group_kind kind = 0; kind < GROUP_KINDS; kind++)
+        if (explain->group.known && 2 * explain->group.kinds[kind] > explain->use.used)
+            append_words(out, ", most of that %s", group_kind_words(kind));
 }
 
 /* The RSS beside a limit only where the limit counts it. */
@@ -63,6 +112,7 @@ static void write_use(const struct explain *explain, char *out)
     else
         append_words(out, ", its cgroup %s of %s (%s)", used, limit,
                      share_text(use->used, use->limit, share));
+    write_group_most(explain, out);
 }
 
 static void write_rate(const struct explain *explain, char *out)
@@ -71,16 +121,19 @@ static void write_rate(const struct explain *explain, char *out)
     const struct parts *parts = &explain->watch.parts;
     /* A garbage collector does not free what others allocate. */
     const bool of_objects = explain->look_ns && parts->count && parts->list[0].kind == PART_OBJECTS;
-    char rate[UNITS_TEXT], about[32];
+    const double group = explain_group_rate(explain);
+    char rate[UNITS_TEXT];
     uint64_t left;
 
     units_rate(explain->rise.per_second, rate);
     append_words(out, "grows by %s", rate[0] == '+' ? rate + 1 : rate);
-    if (explain_time_left(explain, &left))
-        append_words(out,
-                     explain->machine ? ": at this rate the machine has memory for %s"
-                                      : ": at this rate the limit is reached in %s",
-                     explain_about(left, about));
+    if (group > 0)
+        append_words(out, ", its cgroup by %s", units_rate(group, rate) + 1);
+    if (explain_time_left(explain, &left)) {
+        append_words(out, explain->machine ? ": at this rate the machine has memory for "
+                                           : ": at this rate the limit is reached in ");
+        write_time_left(explain, left, out);
+    }
     if (collector != HEAP_KINDS && !of_objects)
         append_words(out, ", unless its garbage collector frees memory");
 }
@@ -88,33 +141,201 @@ static void write_rate(const struct explain *explain, char *out)
 /* A change that is none of the facts. */
 static void write_memory_change(const struct explain *explain, char *out)
 {
-    double change = (double)explain->rise.change;
+    const struct rise *rise = &explain->rise;
+    const double change = (double)rise->change;
+    const double touched = (double)(explain->rss_rise.change - rise->change);
     char amount[UNITS_TEXT], time[UNITS_TEXT];
 
-    if (explain->rise.ns < 3ull * SECOND_NS / 2)
+    if (rise->ns < 3ull * SECOND_NS / 2)
         strcpy(time, "a second"); /* the usual time of the look */
     else
-        units_duration(explain->rise.ns, time);
-    switch (explain->rise.state) {
+        units_duration(rise->ns, time);
+    units_bytes(change < 0 ? -change : change, amount);
+    switch (rise->state) {
     case RISE_UNKNOWN:
         append_words(out, "; whether it grows is not known");
         break;
     case RISE_NONE:
-        append_words(out, "; did not grow within %s", time);
-        if (explain->rss_rise.state == RISE_GROWING && !explain->look_ns)
-            append_words(out, "; it touches %s more of shared memory and files",
-                         units_rate(explain->rss_rise.per_second, amount) + 1);
+        if (rise->change)
+            append_words(out, "; %s within %s: too little to judge", units_change(change, amount),
+                         time);
+        else
+            append_words(out, "; did not grow within %s", time);
         break;
     case RISE_GROWING:
-        break;
+        return;
     case RISE_STEP:
-        append_words(out, "; rose by %s within %s, not steadily", units_bytes(change, amount),
-                     time);
+        append_words(out, "; rose by %s within %s, not steadily", amount, time);
+        break;
+    case RISE_SWINGING:
+        append_words(out, "; %s by %s within %s, going up and down", change > 0 ? "rose" : "shrank",
+                     amount, time);
         break;
     case RISE_FALLING:
-        append_words(out, "; shrank by %s within %s", units_bytes(-change, amount), time);
+        append_words(out, "; shrank by %s within %s", amount, time);
         break;
     }
+    if (explain->objects_grow)
+        append_words(out, ", though its objects grow");
+    if (explain->rss_rise.state == RISE_GROWING && touched >= (double)RISE_LEAST)
+        append_words(out, "; it touched %s more of shared memory and files",
+                     units_bytes(touched, amount));
+}
+
+/* ---- what has grown, of a longer look ---- */
+
+enum { GROWTH_PARTS = 3 };
+
+static const double NOTABLE_PART = 0.02; /* of the first one */
+
+enum { GROWN_SIZES = 3 };
+
+/* "in objects of 1 KiB, 2 KiB and other sizes": those that have grown most. */
+static void write_grown_sizes(const struct explain *explain, char *out)
+{
+    const struct classes *classes = explain->watch.leak.looks.classes;
+    const struct verdict_class *grown = explain->watch.verdict.classes;
+    unsigned largest[GROWN_SIZES];
+    char size[UNITS_TEXT];
+    size_t count = 0;
+
+    for (unsigned i = 0; i < classes->count; i++) {
+        size_t at = count;
+        if (!(grown[i].growth > 0))
+            continue;
+        for (; at > 0 && grown[largest[at - 1]].growth < grown[i].growth; at--)
+            if (at < GROWN_SIZES)
+                largest[at] = largest[at - 1];
+        if (at < GROWN_SIZES)
+            largest[at] = i;
+        count += count < GROWN_SIZES;
+    }
+    for (size_t i = 0; i < count; i++)
+        append_words(out, "%s%s", i ? ", " : " in objects of ",
+                     units_bytes((double)classes->list[largest[i]].size, size));
+    append_words(out, " and other sizes");
+}
+
+/* "in objects of 512 B" */
+static void write_grown_name(const struct explain *explain, const struct part *part, char *out)
+{
+    char size[UNITS_TEXT];
+
+    if (part->kind == PART_OBJECTS && part->size)
+        append_words(out, " in objects of %s", units_bytes((double)part->size, size));
+    else if (part->kind == PART_OBJECTS)
+        write_grown_sizes(explain, out);
+    else if (part->memory == GROW_JEMALLOC && explain->watch.judged)
+        append_words(out, " in free space of jemalloc's heap");
+    else
+        append_words(out, " in %s", grow_kind_words(part->memory));
+}
+
+static bool is_own_part(const struct part *part)
+{
+    return part->kind == PART_OBJECTS || grow_kind_is_private(part->memory);
+}
+
+/* What its parts have grown by beyond its memory; 0: they explain it. */
+static double growth_beyond(const struct explain *explain)
+{
+    const struct parts *parts = &explain->watch.parts;
+    double beyond = -(double)explain->rise.change;
+
+    for (size_t i = 0; i < parts->count; i++)
+        if (is_own_part(&parts->list[i]))
+            beyond += parts->list[i].bytes;
+    return beyond < (double)RISE_LEAST ? 0 : beyond;
+}
+
+/* "+24.1 MiB (98 %) in objects of 512 B": of the growth of its memory. */
+static void write_grown_part(const struct explain *explain, const struct part *part, char *out)
+{
+    const double all = (double)explain->rise.change;
+    char text[UNITS_TEXT];
+
+    append_words(out, "%s", units_change(part->bytes, text));
+    if (is_own_part(part) && all >= (double)RISE_LEAST && growth_beyond(explain) == 0)
+        append_words(out, " (%.0f %%)", part->bytes < all ? 100 * part->bytes / all : 100);
+    if (part->kind == PART_OBJECTS && part->size && part->state == PART_UNSTEADY)
+        append_words(out, ", most of it");
+    write_grown_name(explain, part, out);
+    if (explain->rise.state != RISE_GROWING && part->state == PART_ONCE)
+        append_words(out, ", once");
+    else if (explain->rise.state != RISE_GROWING && part->state == PART_UNSTEADY)
+        append_words(out, ", not steadily");
+}
+
+/*
+ * Objects beyond what the memory has grown by are where memory was free, or touch none. Of pages
+ * others were returned.
+ */
+static void write_reuse(const struct explain *explain, char *out)
+{
+    const double beyond = growth_beyond(explain);
+    const struct parts *parts = &explain->watch.parts;
+    bool objects = false;
+    char text[UNITS_TEXT];
+
+    for (size_t i = 0; i < parts->count; i++)
+        objects |= parts->list[i].kind == PART_OBJECTS;
+    if (beyond > 0 && explain->rise.change >= RISE_LEAST)
+        append_words(out,
+                     objects ? "; %s of that in memory that was free, or is not touched yet"
+                             : "; %s was returned elsewhere",
+                     units_bytes(beyond, text));
+    else if (beyond > 0)
+        append_words(out, "; %s: the memory does not grow",
+                     objects ? "they use what was free" : "as much was returned elsewhere");
+}
+
+/* No part has grown. */
+static void write_no_part(const struct explain *explain, const char *time, char *out)
+{
+    const struct verdict *verdict = &explain->watch.verdict;
+    char text[UNITS_TEXT];
+
+    if (explain->rise.change >= RISE_LEAST) {
+        append_words(out, "%s in %s", units_change((double)explain->rise.change, text),
+                     explain->with_shared ? "shared memory" : "several kinds of memory");
+        return;
+    }
+    const char *none = explain->rise.change ? "nothing certain" : "none";
+    if (!explain->watch.judged) {
+        append_words(out, "%s in %s", none, time);
+        return;
+    }
+    units_change(verdict->growth, text);
+    if (verdict->kind == VERDICT_TOO_SHORT)
+        append_words(out, "objects %s in %s (exact): too short to judge; try -d 10s", text, time);
+    else if (verdict->kind == VERDICT_UNSTEADY)
+        append_words(out, "objects %s in %s (exact), but no size grows steadily", text, time);
+    else
+        append_words(out, "%s in %s: objects %s (exact)", none, time, text);
+}
+
+const char *explain_growth(const struct explain *explain, char out[EXPLAIN_VERDICT])
+{
+    const struct parts *parts = &explain->watch.parts;
+    char time[UNITS_TEXT];
+
+    *out = '\0';
+    if (!explain->look_ns)
+        return out;
+    units_duration((uint64_t)(leak_seconds(&explain->watch.leak) * SECOND_NS), time);
+    if (!parts->count) {
+        write_no_part(explain, time, out);
+        return out;
+    }
+    for (size_t i = 0; i < parts->count && i < GROWTH_PARTS; i++) {
+        if (parts->list[i].bytes < NOTABLE_PART * parts->list[0].bytes)
+            continue;
+        append_words(out, i ? ", " : "");
+        write_grown_part(explain, &parts->list[i], out);
+    }
+    append_words(out, " in %s (exact)", time);
+    write_reuse(explain, out);
+    return out;
 }
 
 /* ---- the facts ---- */
@@ -157,8 +378,11 @@ static void write_part_fact(const struct explain *explain, enum explain_headline
     char amount[UNITS_TEXT], size[UNITS_TEXT], share[16];
 
     units_bytes((double)bytes, amount);
-    if (fact == HEADLINE_SWAPPED) {
-        append_words(out, "%s more is swapped out", amount);
+    if (fact == HEADLINE_SWAPPED || fact == HEADLINE_HUGE) {
+        append_words(out,
+                     fact == HEADLINE_HUGE ? "%s more is in huge pages (hugetlbfs)"
+                                           : "%s more is swapped out",
+                     amount);
         return;
     }
     append_words(out, "%s (%s) of it is ", amount, share_text(bytes, whole, share));
@@ -264,7 +488,7 @@ const char *explain_headline_name(const struct explain *explain)
         [HEADLINE_OTHER] = "other",       [HEADLINE_PINNED] = "pinned",
         [HEADLINE_IN_USE] = "in_use",     [HEADLINE_OWN] = "own_data",
         [HEADLINE_SAMPLING] = "sampling", [HEADLINE_SWAPPED] = "swapped",
-        [HEADLINE_OUTSIDE] = "outside",
+        [HEADLINE_OUTSIDE] = "outside",   [HEADLINE_HUGE] = "huge_pages",
     };
 
     return explain->order_count ? names[explain->order[0]] : NULL;
@@ -308,12 +532,10 @@ static const struct {
     [STEP_DUMP] = {"dump", "dump", " -f text",
                    "its profile shows which calls allocated what is in use"},
     [STEP_RECORD] = {"record", "record", " -d 60s -f text",
-                     "profiling is enabled but not active; this samples for a minute"},
-    [STEP_STATS] = {"stats", "stats", "", "this counts anew what is in use and what is free"},
-    [STEP_STATS_READ] = {"stats_no_call", "stats --no-call", "",
-                         "a call is not possible now; this shows the counts in memory"},
-    [STEP_PEEK] = {"peek", "peek", "",
-                   "profiling is not possible; this shows what the objects are"},
+                     "profiling is enabled, and has no samples yet; this samples for a minute"},
+    [STEP_STATS] = {"stats", "stats", "",
+                    "memory does not show what is free; jemalloc itself counts it, in a call"},
+    [STEP_PEEK] = {"peek", "peek", "", "this shows what the objects in use are"},
     [STEP_OUTSIDE] = {"outside", "leak", " -d 60s",
                       "jemalloc has little of it: this shows which kind of memory grows, by calls"},
     [STEP_CORE] = {"core", "status", "",

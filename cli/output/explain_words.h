@@ -10,6 +10,9 @@ enum { EXPLAIN_VERDICT = 768, EXPLAIN_COMMAND = MESSAGE_LINE };
 /* Writes the answer in one sentence. Returns out. */
 const char *explain_verdict(const struct explain *explain, char out[EXPLAIN_VERDICT]);
 
+/* Writes what has grown in a longer look, with its parts; "": there was none. Returns out. */
+const char *explain_growth(const struct explain *explain, char out[EXPLAIN_VERDICT]);
+
 /* Returns the fact that comes first, in JSON: "between"; NULL: nothing is known. */
 const char *explain_headline_name(const struct explain *explain);
 
@@ -24,6 +27,8 @@ const char *explain_reason(enum explain_step step);
 /* Returns its name in JSON: "leak". */
 const char *explain_step_name(enum explain_step step);
 
+/* Returns the words for what a cgroup has: "page cache". */
+const char *group_kind_words(enum group_kind kind);
 /* Returns the name of an allocator: "glibc malloc". */
 const char *heap_kind_name(enum heap_kind kind);
 /* Writes the names of all that are set: "Go", "Python, glibc malloc"; "" if there is none. */

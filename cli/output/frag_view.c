@@ -19,9 +19,6 @@ enum {
     CALL_INDENT = 12
 };
 
-/* Less than this is no waste to speak of. */
-enum { WASTE_LEAST = 1 << 20, WASTE_LEAST_PERCENT = 10 };
-
 /* With fewer samples than these in the mean, a stack of any size may have none. */
 enum { SAMPLES_FEW = 8 };
 
@@ -42,8 +39,7 @@ static struct parts make_parts(const struct frag_view *view)
 {
     struct parts parts = {.sum = account_sum_up(&view->frag->account)};
 
-    for (enum account_part part = ACCOUNT_SLABS; part <= ACCOUNT_RETAINED; part++)
-        parts.waste += parts.sum.bytes[part];
+    parts.waste = account_waste(&parts.sum);
     return parts;
 }
 
@@ -54,8 +50,7 @@ static enum account_part judge(const struct parts *parts)
 {
     enum account_part most = ACCOUNT_SLABS;
 
-    if (parts->waste < WASTE_LEAST ||
-        (double)parts->waste * 100 < (double)parts->sum.whole * WASTE_LEAST_PERCENT)
+    if (!account_is_wasteful(&parts->sum))
         return ACCOUNT_PARTS;
     for (enum account_part part = ACCOUNT_SLABS; part <= ACCOUNT_RETAINED; part++)
         if (parts->sum.bytes[part] > parts->sum.bytes[most])
@@ -396,7 +391,7 @@ static void print_stacks(const struct frag_view *view, FILE *out)
     uint64_t left_out = 0;
     double rest = 0;
 
-    if (waste->bytes < WASTE_LEAST && !view->display->rows && view->display->least > 0)
+    if (waste->bytes < ACCOUNT_WASTE_LEAST && !view->display->rows && view->display->least > 0)
         return; /* not asked for */
     print_evidence(view, out);
     fprintf(out, "%11s %7s %10s %6s %9s %8s  %s\n", "free space", "share", "objects", "size",
@@ -426,11 +421,11 @@ static void make_advice(const struct frag_view *view, const struct parts *parts,
     };
     const struct frag *frag = view->frag;
     const struct keeper keeper = find_keeper(view->waste);
-    struct advice_facts facts = {.most = most[judge(parts)],
+    struct advice_facts facts = {.setup = view->setup,
+                                 .most = most[judge(parts)],
                                  .pid = view->pid,
                                  .program = view->name,
                                  .in_program = view->in_program,
-                                 .can_sample = view->samples != NULL,
                                  .has_stacks = view->samples && view->samples->count,
                                  .slabs = view->waste->bytes,
                                  .retained = parts->sum.bytes[ACCOUNT_RETAINED],

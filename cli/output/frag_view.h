@@ -4,12 +4,13 @@
  */
 #pragma once
 
-#include "base/json.h"
+#include "cli/output/advice.h"
 #include "profile/views/display.h"
 #include "run/frag.h"
 
 struct frag_view {
     const struct frag *frag;
+    const struct advice_setup *setup;
     const struct samples *samples; /* NULL: there is no profile */
     const struct waste *waste;
     const struct display *display;

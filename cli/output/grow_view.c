@@ -2,7 +2,6 @@
 #include "base/text.h"
 #include "base/units.h"
 #include "cli/output/attachment_json.h"
-#include "cli/output/language_hint.h"
 #include "profile/stack_text.h"
 #include "profile/views/call_label.h"
 
@@ -16,6 +15,7 @@ enum {
     /* The tool's own reads bring pages of the program's files into memory. */
     NOTABLE_FILE_PAGES = 256,
     CALL_INDENT = 12,
+    LINE_STACK = 58, /* columns of a stack in a line of 80 */
     NOTABLE_PERCENT = 25,
 };
 
@@ -68,43 +68,54 @@ static void merge_rows(struct grow_rows *rows)
     rows->count = kept;
 }
 
-/* What a stack has grown by in memory of that kind, bytes. */
-static int64_t stack_growth(const struct grow *grow, const struct sample *sample,
-                            enum grow_kind kind)
+/* Two standard deviations of a share of all pages of a size. */
+static double touched_error(const struct grow_touched *touched, double bytes)
 {
-    if (kind == GROW_KINDS) /* the profile has those of all kinds */
-        return sample->values[VALUE_BYTES].now;
-    return sample->stack < grow->stacks.count
-               ? (int64_t)grow_bytes(grow, grow->stacks.list[sample->stack].growth[kind])
-               : 0;
+    const double samples = (double)touched->samples,
+                 share = touched->whole > 0 ? fmin(bytes / touched->whole, 1) : 0;
+
+    return 2 * touched->whole * sqrt(share * (1 - share) / samples + 1 / (samples * samples));
 }
 
 bool grow_rows_make(struct grow_rows *rows, const struct grow *grow, const struct samples *samples,
-                    enum grow_kind kind, enum grow_rows_of of)
+                    enum grow_kind kind, uint64_t size, enum grow_rows_of of)
 {
-    *rows = (struct grow_rows){.list = calloc(samples->count + 1, sizeof *rows->list)};
-    if (!rows->list)
+    struct grow_touched touched = {.bytes = NULL};
+
+    *rows = (struct grow_rows){.list = calloc(samples->count + 1, sizeof *rows->list),
+                               .weights = calloc(samples->count + 1, sizeof *rows->weights)};
+    if (!rows->list || !rows->weights || (size && !grow_touched(grow, size, &touched)))
         return false;
     for (uint32_t i = 0; i < samples->count; i++) {
         const struct sample *sample = &samples->list[i];
-        const int64_t bytes = stack_growth(grow, sample, kind);
+        int64_t bytes = 0;
+        if (!size && kind == GROW_KINDS) /* the profile has those of all kinds */
+            bytes = sample->values[VALUE_BYTES].now;
+        else if (sample->stack < grow->stacks.count)
+            bytes = size ? (int64_t)touched.bytes[sample->stack]
+                         : (int64_t)grow_bytes(grow, grow->stacks.list[sample->stack].growth[kind]);
         if (bytes > 0)
             rows->list[rows->count++] =
                 (struct grow_row){hash_stack(samples, sample, of), i, 1, bytes, 0};
         rows->bytes = add_saturating(rows->bytes, bytes);
+        rows->weights[i] = fmax((double)bytes, 0);
     }
     qsort(rows->list, rows->count, sizeof *rows->list, rows_by_hash);
     merge_rows(rows);
     qsort(rows->list, rows->count, sizeof *rows->list, rows_by_bytes);
-    for (size_t i = 0; i < rows->count; i++)
-        rows->list[i].error = grow_error(grow, kind, (double)rows->list[i].bytes);
+    for (size_t i = 0; i < rows->count; i++) {
+        const double bytes = (double)rows->list[i].bytes;
+        rows->list[i].error = size ? touched_error(&touched, bytes) : grow_error(grow, kind, bytes);
+    }
+    free(touched.bytes);
     return true;
 }
 
 void grow_rows_free(struct grow_rows *rows)
 {
     free(rows->list);
-    rows->list = NULL;
+    free(rows->weights);
+    *rows = (struct grow_rows){.list = NULL};
 }
 
 /* ---- the answer ---- */
@@ -125,10 +136,8 @@ static double end_change(const struct grow *grow, size_t offset)
  * allocator may have given the memory to another stack since.
  */
 static bool write_toucher_names(const struct grow_view *view, const struct grow_rows *rows,
-                                enum grow_kind kind, FILE *out)
+                                double growth, FILE *out)
 {
-    const struct samples *samples = view->samples;
-    AUTO_FREE double *weights = calloc(samples->count + 1, sizeof *weights);
     char place[PLACE_TEXT_SIZE], common[COMMON_TEXT_SIZE];
     const char *before = "; first touched by: ";
 
@@ -140,31 +149,32 @@ static bool write_toucher_names(const struct grow_view *view, const struct grow_
     }
     for (size_t i = 0; i < rows->count && i < ANSWER_ROWS; i++) {
         const struct grow_row *row = &rows->list[i];
-        double percent = display_percent((double)row->bytes, (double)rows->bytes);
+        double percent = display_percent((double)row->bytes, fmax((double)rows->bytes, growth));
         if (i > 0 && (percent < NOTABLE_PERCENT || (double)row->bytes <= row->error)) {
             fputs(" and others", out);
             break;
         }
         fprintf(out, "%s%.0f %% ", before, percent);
-        text_write_clean(out, place_text(samples, &samples->list[row->sample], place), "");
+        text_write_clean(out, place_text(view->samples, &view->samples->list[row->sample], place),
+                         "");
         before = ", ";
     }
-    for (size_t i = 0; weights && i < samples->count; i++)
-        weights[i] = fmax((double)stack_growth(view->grow, &samples->list[i], kind), 0);
-    if (weights)
-        text_write_clean(out, common_caller_text(samples, weights, common), "");
+    text_write_clean(out, common_caller_text(view->samples, rows->weights, common), "");
     return true;
 }
 
-bool grow_write_touchers(const struct grow_view *view, enum grow_kind kind, FILE *out)
+bool grow_write_touchers(const struct grow_view *view, enum grow_kind kind, uint64_t size,
+                         double growth, FILE *out)
 {
     struct grow_rows rows;
     bool named = false;
 
     if (view->grow->refused.code != FAULT_NONE ||
-        !grow_rows_make(&rows, view->grow, view->samples, kind, GROW_ROWS_BY_CALL))
+        !grow_rows_make(&rows, view->grow, view->samples, kind, size, GROW_ROWS_BY_CALL))
         return false;
-    named = write_toucher_names(view, &rows, kind, out);
+    /* Objects may be in pages that were there before. */
+    if (rows.count || !size)
+        named = write_toucher_names(view, &rows, growth, out);
     grow_rows_free(&rows);
     return named;
 }
@@ -252,8 +262,8 @@ static void write_kinds(const struct grow_view *view, FILE *out)
         if (part_change(grow, kind) < grow_bytes(grow, (double)kinds[kind].notable))
             continue;
         fprintf(out, "%s: %s", kinds[kind].words, units_change(part_change(grow, kind), text));
-        if (grow_rows_make(&rows, grow, view->samples, kind, GROW_ROWS_BY_CALL) && rows.count)
-            write_toucher_names(view, &rows, kind, out);
+        if (grow_rows_make(&rows, grow, view->samples, kind, 0, GROW_ROWS_BY_CALL) && rows.count)
+            write_toucher_names(view, &rows, 0, out);
         grow_rows_free(&rows);
         fputc('\n', out);
     }
@@ -274,14 +284,13 @@ static void write_division(const struct grow_view *view, FILE *out)
     if (sum->nobody >= 1)
         fprintf(out, "; %s not sampled", units_change(grow_bytes(grow, sum->nobody), text));
     if (sum->in_flight >= 1)
-        fprintf(out, "; %s in flight, not likely to stay",
-                units_change(grow_bytes(grow, sum->in_flight), text));
+        fprintf(out, "; %s short-lived", units_change(grow_bytes(grow, sum->in_flight), text));
     if (sum->lost)
         fprintf(out, "; %s of older memory returned",
                 units_change(-grow_bytes(grow, (double)sum->lost), text));
     fputc('\n', out);
     if (sum->again >= NOTABLE_PAGES)
-        fprintf(out, "not growth: %s that was touched, and returned before the end\n",
+        fprintf(out, "temporary: %s touched, and returned before the end\n",
                 units_bytes(grow_bytes(grow, sum->again), text));
 }
 
@@ -292,9 +301,9 @@ static void write_walks(const struct grow *grow, FILE *out)
         uint64_t walks;
         const char *words;
     } rows[] = {
-        {grow->cut, "are deeper than the copy of the stack: their outermost calls are missing"},
-        {grow->lost, "end at a caller that is not known"},
-        {grow->guessed, "have callers that are guessed, without call frame information"},
+        {grow->cut, "are deeper than the copy of the stack: outer callers are missing"},
+        {grow->lost, "end early: outer callers are missing"},
+        {grow->guessed, "have no call frame information: outer callers are guesses"},
     };
 
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
@@ -369,25 +378,16 @@ static void write_lacks(const struct grow_view *view, FILE *out)
     if (grow->owners.pymalloc)
         fputs("pools of Python objects: some count as anonymous mappings: there are too many\n",
               out);
-    write_walks(grow, out);
+    if (view->verbose)
+        write_walks(grow, out);
 }
 
 /* ---- the table ---- */
 
-static void write_grow_row(const struct grow_view *view, const struct grow_row *row, FILE *out)
+static void write_calls(const struct grow_view *view, const struct grow_row *row, FILE *out)
 {
-    const double seconds = (double)grow_ns(view->grow) / 1e9, bytes = (double)row->bytes;
-    char grown[UNITS_TEXT], error[UNITS_TEXT], rate[UNITS_TEXT], around[UNITS_TEXT + 4];
     char label[CALL_LABEL_SIZE];
     struct stack_text text;
-    bool within = bytes <= row->error;
-
-    snprintf(around, sizeof around, "+-%s", units_bytes(row->error, error));
-    if (within && view->colors)
-        fputs("\033[2m", out);
-    fprintf(out, "%11s %12s %5.1f %% %13s%s\n", units_change(bytes, grown), around,
-            display_percent(bytes, (double)view->rows->bytes),
-            seconds > 0 ? units_rate(bytes / seconds, rate) : "", within ? " ~" : "");
 
     stack_text_choose(view->samples, &view->samples->list[row->sample], view->depth, &text);
     for (size_t i = 0; i < text.count; i++) {
@@ -400,12 +400,35 @@ static void write_grow_row(const struct grow_view *view, const struct grow_row *
         fprintf(out, "; and %zu more stack%s of this function", row->stacks - 1,
                 row->stacks == 2 ? "" : "s");
     fputc('\n', out);
+}
+
+static void write_grow_row(const struct grow_view *view, const struct grow_row *row, double whole,
+                           FILE *out)
+{
+    const double seconds = (double)grow_ns(view->grow) / 1e9, bytes = (double)row->bytes;
+    char touched[UNITS_TEXT], error[UNITS_TEXT], rate[UNITS_TEXT], around[UNITS_TEXT + 4];
+    bool within = bytes <= row->error;
+
+    if (within && view->colors)
+        fputs("\033[2m", out);
+    fprintf(out, "%11s %5.1f %%", units_bytes(bytes, touched), display_percent(bytes, whole));
+    if (view->verbose) {
+        snprintf(around, sizeof around, "+-%s", units_bytes(row->error, error));
+        fprintf(out, " %12s %13s%s\n", around, seconds > 0 ? units_rate(bytes / seconds, rate) : "",
+                within ? " ~" : "");
+        write_calls(view, row, out);
+    } else {
+        fputs("  ", out);
+        stack_line(view->samples, &view->samples->list[row->sample], LINE_STACK, out);
+        fputc('\n', out);
+    }
     if (within && view->colors)
         fputs("\033[0m", out);
 }
 
 /* The same function in other stacks is the same answer: one row. */
-void grow_write_table(const struct grow_view *view, FILE *out)
+void grow_write_table(const struct grow_view *view, enum grow_kind kind, uint64_t size,
+                      size_t limit, FILE *out)
 {
     struct grow_rows rows;
     size_t shown;
@@ -413,39 +436,41 @@ void grow_write_table(const struct grow_view *view, FILE *out)
     bool unsure = false;
     char text[UNITS_TEXT];
 
-    if (!grow_rows_make(&rows, view->grow, view->samples, GROW_KINDS, GROW_ROWS_BY_CALL))
+    if (!grow_rows_make(&rows, view->grow, view->samples, kind, size, GROW_ROWS_BY_CALL))
         return;
-    shown = !view->limit || view->limit > rows.count ? rows.count : view->limit;
-    if (shown)
-        fprintf(out, "%11s %12s %7s %13s  %s\n", "growth", "margin", "share", "rate",
+    shown = !limit || limit > rows.count ? rows.count : limit;
+    if (shown && view->verbose)
+        fprintf(out, "%11s %7s %12s %13s  %s\n", "first touch", "share", "margin", "rate",
                 "stack, innermost call first");
+    else if (shown)
+        fprintf(out, "%11s %7s  stack\n", "first touch", "share");
     for (size_t i = 0; i < shown; i++) {
-        write_grow_row(view, &rows.list[i], out);
+        write_grow_row(view, &rows.list[i], (double)rows.bytes, out);
         unsure |= (double)rows.list[i].bytes <= rows.list[i].error;
     }
     for (size_t i = shown; i < rows.count; i++)
         rest = add_saturating(rest, rows.list[i].bytes);
     if (shown < rows.count)
         fprintf(out, "%11s in %zu more stack%s (--rows 0 shows all)\n",
-                units_change((double)rest, text), rows.count - shown,
+                units_bytes((double)rest, text), rows.count - shown,
                 rows.count - shown == 1 ? "" : "s");
-    if (unsure)
-        fputs("~: the growth is within its margin of error (+-, 95 %)\n", out);
+    if (unsure && view->verbose)
+        fputs("~: within its margin of error (+-, 95 %)\n", out);
     grow_rows_free(&rows);
+}
+
+bool grow_language_hint(const struct grow_view *view, struct language_hint *hint)
+{
+    return grow_net(view->grow) >= grow_bytes(view->grow, NOTABLE_PAGES) &&
+           language_hint(view->grow->heaps, view->target, hint);
 }
 
 void grow_write_parts(const struct grow_view *view, FILE *out)
 {
-    struct language_hint hint;
-
     write_rss(view, out);
-    write_division(view, out);
-    write_kinds(view, out);
-    /* A language's own tool knows more of the objects in its heap than who touched a page first. */
-    if (grow_net(view->grow) >= grow_bytes(view->grow, NOTABLE_PAGES) &&
-        language_hint(view->grow->heaps, view->target, &hint)) {
-        language_hint_write(&hint, out);
-        fputc('\n', out);
+    if (view->verbose) {
+        write_division(view, out);
+        write_kinds(view, out);
     }
     write_lacks(view, out);
 }
@@ -463,12 +488,12 @@ static void json_grow_end(struct json *json, const char *name, const struct grow
     json_object_end(json);
 }
 
-void grow_touchers_json(const struct grow_view *view, enum grow_kind kind, struct json *json)
+void grow_touchers_json(const struct grow_view *view, enum grow_kind kind, uint64_t size,
+                        struct json *json)
 {
     struct grow_rows rows = {0};
 
-    json_list_begin(json, "stacks");
-    (void)grow_rows_make(&rows, view->grow, view->samples, kind, GROW_ROWS_BY_CALL);
+    (void)grow_rows_make(&rows, view->grow, view->samples, kind, size, GROW_ROWS_BY_CALL);
     for (const struct grow_row *row = rows.list; row < rows.list + rows.count; row++) {
         json_item_begin(json);
         json_rounded(json, "low", fmax((double)row->bytes - row->error, 0));
@@ -479,7 +504,6 @@ void grow_touchers_json(const struct grow_view *view, enum grow_kind kind, struc
         json_item_end(json);
     }
     grow_rows_free(&rows);
-    json_list_end(json);
 }
 
 /*
@@ -504,7 +528,9 @@ static void grow_parts_json(const struct grow_view *view, struct json *json)
         json_rounded(json, "in_flight", grow_bytes(grow, part->in_flight));
         json_rounded(json, "without_sample", grow_bytes(grow, part->nobody));
         json_number(json, "samples", part->samples);
-        grow_touchers_json(view, kind, json);
+        json_list_begin(json, "stacks");
+        grow_touchers_json(view, kind, 0, json);
+        json_list_end(json);
         json_item_end(json);
     }
     json_list_end(json);

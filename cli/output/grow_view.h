@@ -2,6 +2,7 @@
 #pragma once
 
 #include "base/json.h"
+#include "cli/output/language_hint.h"
 #include "profile/views/display.h"
 #include "run/grow/grow.h"
 
@@ -16,6 +17,7 @@ struct grow_row {
 
 struct grow_rows {
     struct grow_row *list; /* the largest first */
+    double *weights; /* of each sample, bytes: what the rows are made of */
     size_t count;
     int64_t bytes; /* of all rows */
 };
@@ -26,11 +28,12 @@ enum grow_rows_of {
 };
 
 /*
- * Makes the rows of a kind; GROW_KINDS: of all kinds but files. False: out of memory.
- * grow_rows_free in every case.
+ * Makes the rows of a kind; GROW_KINDS: of all kinds but files. size: of new pages with jemalloc's
+ * objects of that size, of no kind; 0: of all pages. False: out of memory. grow_rows_free in every
+ * case.
  */
 bool grow_rows_make(struct grow_rows *rows, const struct grow *grow, const struct samples *samples,
-                    enum grow_kind kind, enum grow_rows_of of);
+                    enum grow_kind kind, uint64_t size, enum grow_rows_of of);
 void grow_rows_free(struct grow_rows *rows);
 
 struct grow_view {
@@ -38,21 +41,30 @@ struct grow_view {
     const struct grow_rows *rows; /* by stack, of all kinds */
     const struct samples *samples;
     const struct target *target;
-    size_t limit; /* of rows; 0: all */
     size_t depth; /* of a stack (display.h) */
     bool colors;
+    bool verbose; /* a line for each call, and all that the answer rests on */
 };
 
-/* Print what the change consists of, and at most limit rows. */
+/* Prints what the change consists of. */
 void grow_write_parts(const struct grow_view *view, FILE *out);
-void grow_write_table(const struct grow_view *view, FILE *out);
-/* "; first touched by: 98 % map_more (x.c:9)"; false: no stack is named. */
-bool grow_write_touchers(const struct grow_view *view, enum grow_kind kind, FILE *out);
-/* Adds "stacks". */
-void grow_touchers_json(const struct grow_view *view, enum grow_kind kind, struct json *json);
+/* Prints who has touched the pages of a kind, or with a size, first: at most limit rows. */
+void grow_write_table(const struct grow_view *view, enum grow_kind kind, uint64_t size,
+                      size_t limit, FILE *out);
+/*
+ * "; first touched by: 98 % map_more (x.c:9)", in percent of the pages, or of the growth if that is
+ * more; 0: unknown. False: no stack is named.
+ */
+bool grow_write_touchers(const struct grow_view *view, enum grow_kind kind, uint64_t size,
+                         double growth, FILE *out);
+/* A language's own tool knows more of the objects in its heap than who touched a page first. */
+bool grow_language_hint(const struct grow_view *view, struct language_hint *hint);
+/* Adds the items of a list of stacks. */
+void grow_touchers_json(const struct grow_view *view, enum grow_kind kind, uint64_t size,
+                        struct json *json);
 /* Returns the name of a kind in JSON: "mappings"; and in words: "memory of mmap". */
 const char *grow_kind_name(enum grow_kind kind);
 const char *grow_kind_words(enum grow_kind kind);
 
-/* Adds the members about the growth: all rows, whatever the limit is. */
+/* Adds the members about the growth, with all rows. */
 void grow_json(const struct grow_view *view, struct json *json);

@@ -4,6 +4,7 @@
 #include "base/util.h"
 #include "cli/output/attachment_json.h"
 #include "cli/output/wrap.h"
+#include "jemalloc/faults.h"
 #include "profile/views/call_label.h"
 #include "profile/views/growth.h"
 
@@ -11,7 +12,16 @@
 #include <math.h>
 #include <string.h>
 
-enum { CLASS_ROWS = 3, CLASSES_SHOWN = 10, ANSWER_BYTES = 1024 };
+enum {
+    CLASS_ROWS = 2,
+    CLASSES_SHOWN = 10,
+    ANSWER_BYTES = 1024,
+    LINES = 12,
+    ROWS_LEAST = 1,
+    ALSO = 2
+};
+
+#define LONG_NS (5ull * 60 * 1000000000) /* who has watched for so long has seen enough */
 
 static const double LATELY = 0.2; /* of the time: what ended before that is said to have ended */
 
@@ -27,6 +37,39 @@ static const char *growth_rate(const struct leak_view *view, double bytes, char 
     const char *text = units_rate(fmax(bytes, 0) / fmax(watched_seconds(view), 1e-3), out);
 
     return *text == '+' ? text + 1 : text;
+}
+
+/* A process that has ended, or runs another program, does nothing any more. */
+static bool has_ended(const struct leak_view *view)
+{
+    return view->leak->ended.code != FAULT_NONE;
+}
+
+/* "grows by", or of a time that is over */
+static const char *grows_by(const struct leak_view *view)
+{
+    return has_ended(view) ? "grew by" : "grows by";
+}
+
+/* The least of the usual times that is long enough: "30s", "2m". */
+static const char *longer_time(double seconds, char out[UNITS_TEXT])
+{
+    static const unsigned short usual[] = {10, 30, 60, 120, 300, 600, 1200, 1800, 3600, 7200};
+    unsigned time = usual[ARRAY_LEN(usual) - 1];
+
+    for (size_t i = ARRAY_LEN(usual); i-- > 0;)
+        if (usual[i] >= seconds)
+            time = usual[i];
+    snprintf(out, UNITS_TEXT, "%u%s", time % 60 ? time : time / 60, time % 60 ? "s" : "m");
+    return out;
+}
+
+/* How long to sample so that a class is clear; 0: nothing is known, or it is clear. */
+static double time_for(const struct leak_view *view, const struct part *part)
+{
+    return view->samples && part->state == PART_ONE_OF && part->class && part->class->wait_s > 0
+               ? watched_seconds(view) + part->class->wait_s
+               : 0;
 }
 
 /* ---- a part in words ---- */
@@ -75,7 +118,10 @@ static void write_causes(const struct leak_view *view, const struct part *part, 
         char place[PLACE_TEXT_SIZE];
         if (was_named(view, part, i))
             continue;
-        fputs(i ? ", " : ": ", out);
+        if (i)
+            fputs(i + 1 < part->stack_count || part->more || part->state != PART_ONE_OF ? ", "
+                                                                                        : " or ",
+                  out);
         text_write_clean(out, stack_place(view, stack, place), "");
         if (part->state == PART_ONE_OF || alone)
             continue;
@@ -83,35 +129,28 @@ static void write_causes(const struct leak_view *view, const struct part *part, 
                 growth_rate(view, fmin(stack->high, part->bytes + part->error), high));
     }
     if (part->more)
-        fprintf(out, " and %zu more stack%s", part->more, part->more == 1 ? "" : "s");
-    if (part->stack_count && part->state == PART_ONE_OF && part->unseen)
-        fputs(", or one that no sample shows", out);
-    if (part->stack_count)
-        write_common_caller(view, part, out);
-    fputs(part->stack_count ? " (samples)" : "", out);
+        fprintf(out, " %s %zu more stack%s", part->state == PART_ONE_OF ? "or" : "and", part->more,
+                part->more == 1 ? "" : "s");
+    write_common_caller(view, part, out);
+    fputs(" (samples)", out);
 }
 
 /* Why it is not known which stack it is, and when it will be. */
 static void write_doubt(const struct leak_view *view, const struct part *part, FILE *out)
 {
-    const struct verdict_class *class = part->class;
+    const double seconds = time_for(view, part);
     char time[UNITS_TEXT];
 
-    if (!class || !view->samples)
-        return;
-    if (class->unsampled)
+    if (part->class && part->class->unsampled)
         fputs("; more than the samples can account for: by threads that are not sampled", out);
-    else if (!part->stack_count && class->unseen)
-        fputs("; no such object has been sampled yet", out);
-    else if (class->older >= 1 && class->older_per_s >= 1)
-        fprintf(out,
-                "; %.0f objects of that size, allocated before and unknown to the samples, are "
-                "freed each second, and about %.0f are left",
-                class->older_per_s, class->older);
-    if (class->wait_s > 0)
-        fprintf(out, "; sampling for about %s more can tell%s",
-                units_duration((uint64_t)ceil(class->wait_s) * 1000000000, time),
-                part->stack_count > 1 ? " them apart" : "");
+    else if (part->stack_count)
+        fputs(", not certain yet", out);
+    else if (part->class && part->class->unseen)
+        fputs("; no sample yet", out);
+    if (seconds > 0 && part->stack_count > 1)
+        fprintf(out, "; run with -d %s to tell them apart", longer_time(seconds, time));
+    else if (seconds > 0)
+        fprintf(out, "; try -d %s", longer_time(seconds, time));
 }
 
 static void write_object_size(const struct part *part, FILE *out)
@@ -136,6 +175,8 @@ static void write_steps(const struct leak_view *view, const struct part *part, F
     write_object_size(part, out);
     if (part->since_s > watched_seconds(view) * LATELY)
         fprintf(out, ", until %s ago", units_duration((uint64_t)(part->since_s * 1e9), time));
+    if (view->faults)
+        grow_write_touchers(view->faults, GROW_JEMALLOC, part->size, 0, out);
 }
 
 static void write_objects(const struct leak_view *view, const struct part *part, FILE *out)
@@ -149,14 +190,16 @@ static void write_objects(const struct leak_view *view, const struct part *part,
     if (part->state == PART_ONCE)
         fprintf(out, "grew once by %s", units_bytes(part->bytes, text));
     else
-        fprintf(out, "grows by %s", growth_rate(view, part->bytes, text));
+        fprintf(out, "%s %s", grows_by(view), growth_rate(view, part->bytes, text));
     write_object_size(part, out);
-    if (part->state == PART_ONE_OF && part->stack_count)
-        fputs(part->stack_count + part->unseen > 1 ? ", by one of" : ", perhaps by", out);
-    write_causes(view, part, out);
-    if (!view->samples)
-        fputs("; only samples show which calls keep them", out);
-    else if (part->state == PART_ONE_OF)
+    if (part->stack_count) {
+        fputs(part->state == PART_ONE_OF ? ", probably by " : ": ", out);
+        write_causes(view, part, out);
+    } else if (view->faults) {
+        /* Of their own pages: of others nothing follows. */
+        grow_write_touchers(view->faults, GROW_JEMALLOC, part->size, part->bytes, out);
+    }
+    if (view->samples && part->state == PART_ONE_OF && !has_ended(view))
         write_doubt(view, part, out);
 }
 
@@ -166,23 +209,19 @@ static void write_memory(const struct leak_view *view, const struct part *part, 
     char text[UNITS_TEXT], time[UNITS_TEXT];
 
     if (part->state == PART_GROWS)
-        fprintf(out, "grows by %s", growth_rate(view, part->bytes, text));
+        fprintf(out, "%s %s", grows_by(view), growth_rate(view, part->bytes, text));
     else
         fprintf(out, "%s by %s in %s", part->state == PART_ONCE ? "grew once" : "grew",
                 units_bytes(part->bytes, text),
                 units_duration((uint64_t)(watched_seconds(view) * 1e9), time));
     if (part->memory == GROW_JEMALLOC && view->verdict) {
-        fputs(" in jemalloc's heap, but not in objects in use (exact): free memory; jeattach frag "
-              "shows its parts",
-              out);
+        fputs(" in jemalloc's heap, but not in objects in use (exact): free memory in it", out);
         return;
     }
     fprintf(out, " in %s (exact)", grow_kind_words(part->memory));
     /* Who touches a page first is who keeps it, unless an allocator has it in between. */
-    if (grow_write_touchers(view->faults, part->memory, out))
-        fputs(part->handed_on ? " (faults); an allocator may have given it to others since"
-                              : " (faults)",
-              out);
+    if (grow_write_touchers(view->faults, part->memory, 0, 0, out) && part->handed_on)
+        fputs(" (first touch only)", out);
 }
 
 static void write_one_part(const struct leak_view *view, const struct part *part, FILE *out)
@@ -195,6 +234,22 @@ static void write_one_part(const struct leak_view *view, const struct part *part
 
 /* ---- no part grows ---- */
 
+/* One size may grow while more of others is freed. */
+static void write_hidden(const struct leak_view *view, FILE *out)
+{
+    const struct verdict_class *most = NULL, *classes = view->verdict->classes;
+    const struct classes *known = view->leak->looks.classes;
+    char change[UNITS_TEXT], size[UNITS_TEXT];
+
+    for (unsigned i = 0; i < known->count; i++)
+        if (classes[i].grows && (!most || classes[i].growth > most->growth))
+            most = &classes[i];
+    if (most)
+        fprintf(out, ", but objects of %s do: %s",
+                units_bytes((double)known->list[most - classes].size, size),
+                units_change(most->growth, change));
+}
+
 static void write_nothing(const struct leak_view *view, FILE *out)
 {
     const struct verdict *verdict = view->verdict;
@@ -205,15 +260,16 @@ static void write_nothing(const struct leak_view *view, FILE *out)
     if (verdict->kind == VERDICT_TOO_SHORT)
         fprintf(out,
                 "was watched for too short a time to tell growth from noise: %s in objects in %s "
-                "(exact); try -d 10s",
-                change, time);
+                "(exact); try -d %s",
+                change, time, longer_time(2 * watched_seconds(view), bound));
     else if (verdict->kind == VERDICT_UNSTEADY)
         fprintf(out,
                 "does not grow steadily: %s in objects in %s (exact), and no size of them grows "
-                "for certain; look for longer (-d)",
-                change, time);
+                "for certain; try -d %s",
+                change, time, longer_time(2 * watched_seconds(view), bound));
     else
         fprintf(out, "does not grow: %s in objects in %s (exact)", change, time);
+    write_hidden(view, out);
     if (verdict->kind == VERDICT_NOTHING && verdict->bound > 0)
         fprintf(out, "; a growth below %s would not be seen",
                 growth_rate(view, verdict->bound, bound));
@@ -240,12 +296,36 @@ static void write_no_growth(const struct leak_view *view, FILE *out)
                 growth_rate(view, parts_notable(view->leak, NULL, GROW_LIBC), bound));
 }
 
+/* What was not seen to its end is not judged. */
+static void write_end(const struct leak_view *view, FILE *out)
+{
+    const struct looks *looks = &view->leak->looks;
+    char text[UNITS_TEXT], time[UNITS_TEXT];
+
+    fprintf(out, "%s after %s",
+            view->leak->ended.code == FAULT_EXECED ? "was replaced by another program" : "ended",
+            units_duration(view->leak->ended_ns - view->leak->began, time));
+    if (view->parts->count) {
+        fputs("; until then it ", out);
+        write_one_part(view, &view->parts->list[0], out);
+    } else if (looks->count > 1) {
+        const struct look *first = &looks->list[0], *last = &looks->list[looks->count - 1];
+        fprintf(out, "; until then: %s of RSS in %s, too little to judge",
+                units_change((double)last->rss - (double)first->rss, text),
+                units_duration(last->at_ns - first->at_ns, time));
+    } else {
+        fputs(", before there was anything to compare", out);
+    }
+}
+
 void leak_answer(const struct leak_view *view, FILE *out)
 {
     struct growth_answer answer;
     char text[ANSWER_BYTES];
 
-    if (view->parts->count) {
+    if (has_ended(view)) {
+        write_end(view, out);
+    } else if (view->parts->count) {
         write_one_part(view, &view->parts->list[0], out);
     } else if (view->verdict) {
         write_nothing(view, out);
@@ -299,22 +379,25 @@ static size_t largest_changes(const struct leak_view *view, unsigned *list, size
     return count;
 }
 
-/* "jemalloc: +11.7 MiB in objects in use (exact): +11.7 MiB in 23,930 of 512 B, ..." */
+/* "objects: +11.7 MiB in use (exact): +11.7 MiB of 512 B, -54 KiB of 6 KiB" */
 static void write_classes(const struct leak_view *view, FILE *out)
 {
     const struct looks *looks = &view->leak->looks;
-    unsigned largest[CLASS_ROWS];
-    const size_t count = largest_changes(view, largest, CLASS_ROWS);
+    unsigned largest[CLASSES_SHOWN];
+    const size_t count = largest_changes(view, largest, view->verbose ? CLASSES_SHOWN : CLASS_ROWS);
     char text[UNITS_TEXT];
 
-    fprintf(out, "jemalloc: %s in objects in use (exact, %zu looks)",
-            units_change(view->verdict->growth, text), looks->count);
+    fprintf(out, "objects: %s in use (exact", units_change(view->verdict->growth, text));
+    if (view->verbose)
+        fprintf(out, ", %zu looks", looks->count);
+    fputc(')', out);
     for (size_t i = 0; i < count; i++) {
         const unsigned class = largest[i];
-        fprintf(out, "%s %s in %" PRId64 " of ", i ? "," : ":",
-                units_change(view->verdict->classes[class].growth, text),
-                objects_change(looks, class));
-        fputs(units_bytes((double)looks->classes->list[class].size, text), out);
+        fprintf(out, "%s %s", i ? "," : ":",
+                units_change(view->verdict->classes[class].growth, text));
+        if (view->verbose)
+            fprintf(out, " in %" PRId64, objects_change(looks, class));
+        fprintf(out, " of %s", units_bytes((double)looks->classes->list[class].size, text));
     }
     fputc('\n', out);
 }
@@ -359,15 +442,58 @@ static void write_sampled_sum(const struct leak_view *view, FILE *out)
             display_bytes(view->display, growth->error, error));
 }
 
-void leak_print(const struct leak_view *view, FILE *out)
+/* ---- what to do next ---- */
+
+/* One command, and what it gives. */
+static void write_next(const struct leak_view *view, FILE *out)
 {
-    const struct target *target = &view->attachment->target;
+    const int pid = (int)view->attachment->target.pid;
+    const struct part *part = view->parts->count ? &view->parts->list[0] : NULL;
+    const double seconds = part ? time_for(view, part) : 0;
+    struct language_hint hint;
+    char time[UNITS_TEXT];
+
+    fputs("next: ", out);
+    if (view->leak->ended.code == FAULT_EXECED)
+        fprintf(out, "jeattach %d shows the program that it is now", pid);
+    else if (has_ended(view))
+        fputs("jeattach ps lists the processes that run", out);
+    else if (view->faults && grow_language_hint(view->faults, &hint))
+        language_hint_write(&hint, out);
+    else if (seconds > 0)
+        fprintf(out, "jeattach leak -d %s %d %s", longer_time(seconds, time), pid,
+                part->stack_count > 1 ? "tells the stacks apart" : "samples these objects");
+    else if (part && part->kind == PART_OBJECTS && !view->samples && view->can_sample)
+        fprintf(out, "jeattach leak %d samples the calls that keep them", pid);
+    else if (part && part->kind == PART_OBJECTS)
+        fprintf(out, "jeattach peek %d shows what these objects are", pid);
+    else if (part && part->memory == GROW_JEMALLOC && view->verdict)
+        fprintf(out, "jeattach %s %d shows %s", view->wasteful ? "frag" : "stats", pid,
+                view->wasteful ? "which objects keep it" : "its parts");
+    else if (part)
+        fprintf(out, "jeattach leak -d %s -v %d shows the whole stacks",
+                longer_time(watched_seconds(view), time), pid);
+    else if (view->asked_ns < LONG_NS)
+        fprintf(out, "jeattach leak -d %s %d sees slower growth",
+                longer_time((double)view->asked_ns / 1e9 * 4, time), pid);
+    else
+        fprintf(out, "jeattach %d shows what fills it", pid);
+    fputc('\n', out);
+}
+
+/* ---- the screen ---- */
+
+/* The answer and what it rests on: all before the table. */
+static void print_head(const struct leak_view *view, FILE *out)
+{
     const bool colors = view->display->colors;
+    const size_t parts =
+        view->verbose || view->parts->count <= ALSO + 1 ? view->parts->count : ALSO + 1;
     struct wrap wrap;
     FILE *lines = wrap_begin(&wrap, out);
 
-    text_write_clean(lines, target->stat.comm, "");
-    fprintf(lines, "[%d] ", (int)target->pid);
+    text_write_clean(lines, view->attachment->target.stat.comm, "");
+    fprintf(lines, "[%d] ", (int)view->attachment->target.pid);
     leak_answer(view, lines);
     fputc('\n', lines);
     fputs(colors ? "\033[1m" : "", out);
@@ -375,27 +501,63 @@ void leak_print(const struct leak_view *view, FILE *out)
     fputs(colors ? "\033[0m" : "", out);
 
     lines = wrap_begin(&wrap, out);
-    for (size_t i = 1; i < view->parts->count; i++) {
+    for (size_t i = 1; i < parts; i++) {
         fputs("also ", lines);
         write_one_part(view, &view->parts->list[i], lines);
         fputc('\n', lines);
     }
+    if (parts < view->parts->count)
+        fprintf(lines, "also %zu smaller parts (-v)\n", view->parts->count - parts);
     if (view->faults)
         grow_write_parts(view->faults, lines);
     else
         write_seen_rss(view, lines);
     if (view->verdict)
         write_classes(view, lines);
-    if (view->samples) {
+    if (view->samples && view->verbose) {
         write_coverage(view->leak, lines);
         write_sampled_sum(view, lines);
     }
     wrap_end(&wrap, 2, out);
+}
 
+/* Of the first part alone: the pages of others are no evidence for it. */
+static void print_table(const struct leak_view *view, size_t rows, FILE *out)
+{
+    const struct part *part = view->parts->count ? &view->parts->list[0] : NULL;
+    struct display display = *view->display;
+
+    if (!view->rows_given)
+        display.rows = rows;
     if (view->samples)
-        growth_write(view->growth, view->samples, view->display, out);
-    else if (view->faults)
-        grow_write_table(view->faults, out);
+        growth_write(view->growth, view->samples, &display, view->verbose, out);
+    else if (view->faults && view->verbose)
+        grow_write_table(view->faults, GROW_KINDS, 0, view->rows, out);
+    else if (view->faults && part)
+        grow_write_table(view->faults, part->kind == PART_OBJECTS ? GROW_JEMALLOC : part->memory,
+                         part->size, view->rows_given ? view->rows : rows, out);
+}
+
+/* The table has the lines that are left: besides its rows a heading, and the sum of the others. */
+void leak_print(const struct leak_view *view, FILE *out)
+{
+    AUTO_FREE char *head = NULL;
+    size_t len, used = 0;
+    FILE *memory = open_memstream(&head, &len);
+
+    if (memory)
+        print_head(view, memory);
+    if (!memory || fclose(memory) != 0)
+        return;
+    for (const char *at = head; (at = strchr(at, '\n')); at++)
+        used++;
+    fputs(head, out);
+    print_table(view,
+                view->verbose                   ? view->rows
+                : used + 3 + ROWS_LEAST < LINES ? LINES - 3 - used
+                                                : ROWS_LEAST,
+                out);
+    write_next(view, out);
 }
 
 /* ---- JSON ---- */
@@ -410,6 +572,7 @@ static const char *part_word(const struct part *part)
     return words[part->state];
 }
 
+/* NULL: it is not judged. */
 static const char *verdict_word(const struct leak_view *view)
 {
     static const char *const kinds[] = {[VERDICT_TOO_SHORT] = "too_short",
@@ -421,6 +584,8 @@ static const char *verdict_word(const struct leak_view *view)
                                          [GROWTH_GOES_ON] = "grows"};
     struct growth_answer answer;
 
+    if (has_ended(view))
+        return NULL;
     if (view->parts->count)
         return part_word(&view->parts->list[0]);
     if (view->verdict)
@@ -445,12 +610,15 @@ static void json_growing(const struct leak_view *view, const struct part *part, 
         json_rounded(json, "wait_s", ceil(part->class->wait_s));
     else
         json_null(json, "wait_s");
+    json_list_begin(json, "stacks");
     if (part->kind == PART_MEMORY) {
-        grow_touchers_json(view->faults, part->memory, json);
+        grow_touchers_json(view->faults, part->memory, 0, json);
+        json_list_end(json);
         json_item_end(json);
         return;
     }
-    json_list_begin(json, "stacks");
+    if (!part->stack_count && view->faults)
+        grow_touchers_json(view->faults, GROW_JEMALLOC, part->size, json);
     for (size_t i = 0; i < part->stack_count; i++) {
         const struct part_stack *stack = &part->stacks[i];
         json_item_begin(json);
@@ -501,7 +669,7 @@ void leak_json(const struct leak_view *view, struct json *json)
         leak_answer(view, memory);
     if (memory)
         fclose(memory);
-    json_text(json, "verdict", verdict_word(view));
+    json_text_or_null(json, "verdict", verdict_word(view));
     json_text(json, "answer", answer ? answer : "");
     json_text(json, "evidence", view->verdict ? "exact" : view->samples ? "samples" : "rss");
     json_number(json, "looks", view->leak->looks.count);

@@ -13,8 +13,14 @@ struct leak_view {
     const struct parts *parts;
     const struct samples *samples;  /* of the profiles; NULL: none */
     const struct growth *growth;    /* of them */
+    bool wasteful;                  /* frag has something to say of it */
     const struct grow_view *faults; /* NULL: nothing was seen of pages and page faults */
     const struct display *display;
+    size_t rows;       /* of the table; 0: all */
+    bool rows_given;   /* else as many as the screen has lines for */
+    bool verbose;      /* all that the answer rests on */
+    bool can_sample;   /* profiling was enabled at the start of the process */
+    uint64_t asked_ns; /* to watch */
 };
 
 /* The first line, without a newline. */

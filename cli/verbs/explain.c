@@ -5,47 +5,24 @@
 #include "cli/output/attachment_json.h"
 #include "cli/output/explain_json.h"
 #include "cli/output/explain_text.h"
-#include "cli/output/leak_view.h"
 #include "cli/verbs/core.h"
 #include "cli/verbs/verbs.h"
 
 #include <stdio.h>
 
-/* Returns what leak would answer; the caller frees it. NULL: there was no longer look. */
-static char *answer_of_leak(const struct job *job, const struct explain *explain)
-{
-    const struct explain_watch *watch = &explain->watch;
-    const struct grow_view faults = {.grow = &watch->leak.grow};
-    const struct leak_view view = {.attachment = job->attachment,
-                                   .leak = &watch->leak,
-                                   .verdict = watch->judged ? &watch->verdict : NULL,
-                                   .parts = &watch->parts,
-                                   .faults = watch->leak.grows ? &faults : NULL};
-    char *answer = NULL;
-    size_t len;
-    FILE *memory = explain->look_ns ? open_memstream(&answer, &len) : NULL;
-
-    if (!memory)
-        return NULL;
-    leak_answer(&view, memory);
-    fclose(memory);
-    return answer;
-}
-
 static void print_explained(const struct job *job, const struct explain *explain)
 {
     const struct subject subject = job_subject(job);
-    AUTO_FREE char *answer = answer_of_leak(job, explain);
     struct json json;
 
     if (!job->options->json) {
-        explain_print(explain, &subject, answer ? answer : "", stdout);
+        explain_print(explain, &subject, stdout);
         return;
     }
     attachment_json_begin(job->attachment, &json);
     if (explain->core)
         json_text(&json, "core", job->options->core);
-    explain_json(explain, &subject, answer ? answer : "", &json);
+    explain_json(explain, &subject, &json);
     json_end(&json);
 }
 
@@ -153,12 +130,12 @@ const struct verb verb_explain = {
              "\n"
              "Works on every process, also without jemalloc, stopped, frozen or traced, and\n"
              "without any right as far as /proc shows it. Nothing is called and nothing is\n"
-             "stopped. It takes about a second, for which it watches the RSS. With -d it\n"
-             "watches longer, and adds the answer of leak: what grows, but not which calls.\n"
+             "stopped. It takes about a second, for which it watches the memory. With -d it\n"
+             "watches longer, and adds what grows, but not which calls: leak names them.\n"
              "With --core it explains a process that has ended, from its core file.\n",
-    .notes = "Without -d, growth is reported only if its own memory, anonymous or swapped,\n"
-             "rises by 256 KiB or more within that second. Time left is the space below the\n"
-             "limit divided by that rate.\n"
+    .notes = "Growth is that of its own memory, anonymous or swapped: touched files and shared\n"
+             "memory are none. Below 256 KiB it is too little to judge. Time left is the space\n"
+             "below the limit divided by that rate, or by that of the cgroup if others grow.\n"
              "\n"
              "Memory in jemalloc is counted now, from the records of jemalloc 5.0 and later.\n"
              "What the RSS consists of is read from smaps, for which the process cannot change\n"

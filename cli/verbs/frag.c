@@ -15,6 +15,7 @@ struct frag_verb {
     struct presentation presentation;
     const struct options *options;
     struct frag frag;
+    struct advice_setup setup;
 };
 
 static void print_frag_json(const struct frag_verb *verb, const struct frag_view *view)
@@ -35,6 +36,7 @@ static bool show_frag(const struct samples *samples, const struct display *displ
     struct display own = *display;
     struct waste waste;
     const struct frag_view view = {.frag = frag,
+                                   .setup = &verb->setup,
                                    .samples = samples,
                                    .waste = &waste,
                                    .display = &own,
@@ -53,6 +55,23 @@ static bool show_frag(const struct samples *samples, const struct display *displ
     return good;
 }
 
+static void read_setup(struct frag_verb *verb)
+{
+    struct attachment *attachment = &verb->attachment;
+    struct advice_setup *setup = &verb->setup;
+    struct threads threads;
+    struct fault ignored;
+
+    attachment_read_facts(attachment, &setup->prof);
+    conf_read(&setup->conf, &attachment->instance, &attachment->modules, &attachment->target,
+              &attachment->memory);
+    if (threads_list(&threads, &attachment->target, &ignored) != FAULT_NONE)
+        return;
+    for (size_t i = 0; i < threads.count; i++)
+        setup->purges |= tsd_is_background(threads.list[i].comm);
+    threads_free(&threads);
+}
+
 static fault_code perform_frag(struct frag_verb *verb, struct fault *fault)
 {
     struct frag *frag = &verb->frag;
@@ -61,6 +80,7 @@ static fault_code perform_frag(struct frag_verb *verb, struct fault *fault)
     rc = frag_take(frag, &verb->attachment, fault);
     if (rc != FAULT_NONE)
         return rc;
+    read_setup(verb);
     verb->presentation.also = show_frag;
     verb->presentation.also_ctx = verb;
     verb->presentation.events = &verb->job.events;

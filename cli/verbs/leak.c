@@ -8,6 +8,8 @@
 #include "cli/verbs/verbs.h"
 #include "jemalloc/faults.h"
 #include "run/access.h"
+#include "run/account.h"
+#include "run/interrupt.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -112,6 +114,11 @@ static void print_leak(struct leak_verb *verb, const struct grow_view *faults,
     view->faults = faults;
     view->display = &own;
     view->parts = &parts;
+    view->rows_given = verb->options->report.rows != NULL;
+    view->rows = view->rows_given ? display->rows : ROWS_DEFAULT;
+    view->verbose = verb->options->verbose;
+    view->can_sample = !fault_lacks_profiling(verb->no_samples.code);
+    view->asked_ns = verb->leak.request.duration_ns;
     if (view->verdict)
         parts_of_objects(&parts, &verb->leak, view->verdict, view->samples);
     if (faults)
@@ -133,11 +140,10 @@ static bool print_with_faults(const struct samples *samples, const struct displa
                                    .rows = &rows,
                                    .samples = samples,
                                    .target = &verb->attachment.target,
-                                   .limit =
-                                       verb->options->report.rows ? display->rows : ROWS_DEFAULT,
                                    .depth = display->depth,
-                                   .colors = isatty(STDOUT_FILENO) != 0};
-    bool good = grow_rows_make(&rows, &verb->leak.grow, samples, GROW_KINDS, GROW_ROWS_BY_STACK);
+                                   .colors = isatty(STDOUT_FILENO) != 0,
+                                   .verbose = verb->options->verbose};
+    bool good = grow_rows_make(&rows, &verb->leak.grow, samples, GROW_KINDS, 0, GROW_ROWS_BY_STACK);
 
     if (good)
         print_leak(verb, &view, display);
@@ -208,6 +214,7 @@ static fault_code show_faults(struct leak_verb *verb, struct fault *fault)
     verb->judged = looks_counted(&verb->leak.looks) &&
                    looks_judge(&verb->leak.looks, 0, 0, false, NULL, 0, &verb->verdict);
     presentation->also_ctx = verb;
+    presentation->display.touched = true;
     if (!options_to_stdout(verb->options))
         presentation->also = print_with_faults;
     if (!output || presentation->format != FORMAT_RAW || !presentation->also)
@@ -224,6 +231,22 @@ static fault_code show_faults(struct leak_verb *verb, struct fault *fault)
 static bool wants_samples(const struct options *options)
 {
     return options->by_samples || options->settle_ns;
+}
+
+/* Whether frag would name waste: of the end of the watch. */
+static bool is_wasteful(struct attachment *attachment)
+{
+    struct account account;
+    struct account_sum sum;
+    struct fault ignored;
+    bool known = attachment_renew(attachment, interrupt_flag(), &ignored) == FAULT_NONE &&
+                 account_read_records(&account, attachment, &ignored) == FAULT_NONE;
+
+    attachment_rest(attachment);
+    if (!known)
+        return false;
+    sum = account_sum_up(&account);
+    return account_is_wasteful(&sum);
 }
 
 static fault_code perform_leak(struct leak_verb *verb, struct fault *fault)
@@ -250,6 +273,8 @@ static fault_code perform_leak(struct leak_verb *verb, struct fault *fault)
     }
     if (rc != FAULT_NONE)
         return rc;
+    verb->view.wasteful =
+        leak->grows && looks_counted(&leak->looks) && is_wasteful(&verb->attachment);
     verb->presentation.events = &verb->job.events;
     return leak->profiled ? show_samples(verb, fault) : show_faults(verb, fault);
 }
@@ -299,7 +324,10 @@ static int finish_leak(struct leak_verb *verb, fault_code rc, struct fault *faul
     if (rc == FAULT_NONE && !verb->profiles && !verb->options->quiet &&
         fault_lacks_profiling(verb->no_samples.code)) {
         message_words(&subject, &verb->no_samples, &words);
-        message("no samples: %s; stacks are those of page faults", words.cause);
+        message("no samples: %s%s", words.cause,
+                leak->grows && leak->grow.refused.code == FAULT_NONE
+                    ? "; stacks are those that touched the pages first"
+                    : "");
     }
     if (rc == FAULT_NONE && leak->ended.code != FAULT_NONE) {
         *fault = leak->ended;

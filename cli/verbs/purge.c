@@ -41,7 +41,7 @@ static void read_rest(struct purge *purge, struct attachment *attachment)
     sum = account_sum_up(&purge->rest);
     between = sum.bytes[ACCOUNT_SLABS] + sum.bytes[ACCOUNT_PADDING] + sum.bytes[ACCOUNT_RETAINED];
     purge->largest = ACCOUNT_SLABS;
-    if (sum.bytes[ACCOUNT_OUTSIDE] > between) {
+    if (!account_is_wasteful(&sum) || sum.bytes[ACCOUNT_OUTSIDE] > between) {
         between = sum.bytes[ACCOUNT_OUTSIDE];
         purge->largest = ACCOUNT_OUTSIDE;
     }

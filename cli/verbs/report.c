@@ -279,6 +279,7 @@ static fault_code perform_report(struct presentation *presentation, const struct
                                     .adds = i >= adds};
     }
     set_title(presentation, options);
+    presentation->display.time_ns = sources[0].time_ns;
     return present(presentation, sources, count, output, fault);
 }
 

@@ -17,6 +17,8 @@
 #include <stdio.h>
 #include <string.h>
 
+enum { REJECTIONS_SHOWN = 3, FLAW_TEXT = CONF_TEXT_MAX + 512 };
+
 struct status {
     struct attachment attachment;
     struct core_file core; /* with --core */
@@ -112,7 +114,7 @@ static void next_step_of_core(const struct status *status, char *out, size_t siz
         snprintf(out, size, "start it with %s=prof:true, and a jemalloc built with --enable-prof",
                  status->conf.variable.name);
     else
-        snprintf(out, size, "jeattach dump --core %s -o FILE", status->job.options->core);
+        snprintf(out, size, "jeattach dump --core %s -f text", status->job.options->core);
 }
 
 /* True if a thread does not sample although its process does, or will. */
@@ -146,7 +148,7 @@ static bool next_without_attach(const struct status *status, char *out, size_t s
     if (verdict == PROF_INACTIVE && status->switchable)
         snprintf(out, size, "jeattach on %d", pid);
     else if (verdict == PROF_READY && status->readable)
-        snprintf(out, size, "jeattach dump -o FILE %d", pid);
+        snprintf(out, size, "jeattach dump %d -f text", pid);
     else
         return false;
     return true;
@@ -174,6 +176,15 @@ static void next_step(const struct status *status, char *out, size_t size)
         snprintf(out, size, "jeattach mallctl %d config.prof opt.prof prof.active", pid);
 }
 
+/* Why it is disabled; "": not known, or it is not. */
+static const char *status_cause(const struct status *status, char out[FLAW_TEXT])
+{
+    out[0] = '\0';
+    return prof_judge(&status->state) == PROF_DISABLED
+               ? verdict_why(&status->state.build, &status->conf, out, FLAW_TEXT)
+               : out;
+}
+
 /* ---- JSON ---- */
 
 static void json_source(struct json *json, const char *kind, const struct conf_source *source)
@@ -198,11 +209,46 @@ static void json_conf(struct json *json, const struct conf *conf)
     json_source(json, "link", &conf->link);
     json_text(json, "symbol", conf->symbol.name);
     json_source(json, "symbol", &conf->symbol);
+    json_source(json, "built_in", &conf->built_in);
     if (conf->foreign.set)
         json_text(json, "other_variable", conf->foreign.name);
     else
         json_null(json, "other_variable");
     json_source(json, "other_variable", &conf->foreign);
+}
+
+struct rejections {
+    const struct conf_source *source;
+    const struct build *build;
+    struct json *json;
+    size_t count;
+};
+
+static void json_rejection(void *ctx, const struct conf_setting *setting)
+{
+    const struct rejections *rejections = ctx;
+    char why[FLAW_TEXT], piece[CONF_TEXT_MAX];
+
+    snprintf(piece, sizeof piece, "%.*s", (int)setting->len, setting->text);
+    json_item_begin(rejections->json);
+    json_text(rejections->json, "source", rejections->source->name);
+    json_text(rejections->json, "setting", piece);
+    json_text(rejections->json, "why", verdict_flaw(setting, rejections->build, why, sizeof why));
+    json_item_end(rejections->json);
+}
+
+static void json_rejected(struct json *json, const struct status *status)
+{
+    const struct conf *conf = &status->conf;
+    const struct conf_source *const sources[] = {&conf->variable, &conf->link, &conf->symbol,
+                                                 &conf->built_in};
+
+    json_list_begin(json, "rejected");
+    for (size_t i = 0; i < ARRAY_LEN(sources); i++) {
+        struct rejections rejections = {sources[i], &status->state.build, json, 0};
+        verdict_flaws(sources[i], rejections.build, json_rejection, &rejections);
+    }
+    json_list_end(json);
 }
 
 static void json_facts(struct json *json, const struct prof_state *state)
@@ -259,7 +305,7 @@ static void print_status_json(struct status *status)
 {
     const struct attachment *attachment = &status->attachment;
     const struct instance *instance = &attachment->instance;
-    char next[2048];
+    char next[2 * CONF_TEXT_MAX + 256], cause[FLAW_TEXT];
     struct json json;
 
     next_step(status, next, sizeof next);
@@ -268,10 +314,12 @@ static void print_status_json(struct status *status)
     json_text(&json, "prefix", instance->prefix);
     json_text(&json, "found_by", found_text(instance->found_by));
     json_conf(&json, &status->conf);
+    json_rejected(&json, status);
     json_text(&json, "source", source_name(status));
     json_facts(&json, &status->state);
     json_threads(&json, status);
     json_text_or_null(&json, "verdict", verdict_name(prof_judge(&status->state)));
+    json_text_or_null(&json, "cause", status_cause(status, cause));
     json_text(&json, "next", next);
     json_attach(&json, status);
     list_json(&status->attachment, &json);
@@ -295,9 +343,21 @@ static void print_status_row(const char *name, enum fact value, const char *unkn
     printf("  %-13s %-4s %s\n", name, words[value], text);
 }
 
-/* Prints one source of options. */
-static void print_source(const char *label, const struct conf_source *source, bool always)
+static void print_rejection(void *ctx, const struct conf_setting *setting)
 {
+    struct rejections *rejections = ctx;
+    char why[FLAW_TEXT];
+
+    if (rejections->count++ < REJECTIONS_SHOWN)
+        printf("  %-13s rejected: %s\n", "",
+               verdict_flaw(setting, rejections->build, why, sizeof why));
+}
+
+/* Prints one source of options, and what jemalloc does not take of it. */
+static void print_source(const char *label, const struct conf_source *source,
+                         const struct build *build, bool always)
+{
+    struct rejections rejections = {.source = source, .build = build};
     char text[CONF_TEXT_MAX];
 
     if (source->set)
@@ -306,9 +366,12 @@ static void print_source(const char *label, const struct conf_source *source, bo
     else if (always || !source->known)
         printf("  %-13s %s %s\n", label, source->name,
                source->known ? "is not set" : "cannot be read");
+    verdict_flaws(source, build, print_rejection, &rejections);
+    if (rejections.count > REJECTIONS_SHOWN)
+        printf("  %-13s and %zu more\n", "", rejections.count - REJECTIONS_SHOWN);
 }
 
-static void print_conf(const struct conf *conf, const char *built_in)
+static void print_conf(const struct conf *conf, const struct build *build)
 {
     char text[CONF_TEXT_MAX], name[CONF_NAME_MAX];
 
@@ -316,15 +379,15 @@ static void print_conf(const struct conf *conf, const char *built_in)
         printf("  %-13s %s ?: the process has overwritten its initial environment\n", "environment",
                conf->variable.name);
     else
-        print_source("environment", &conf->variable, true);
+        print_source("environment", &conf->variable, build, true);
     if (conf->overwritten && conf->variable.set)
         printf("  %-13s current value: the process has overwritten its initial environment\n", "");
     if (conf->link.name[0])
-        print_source("link", &conf->link, false);
+        print_source("link", &conf->link, build, false);
     if (conf->symbol.set)
-        print_source("in the code", &conf->symbol, false);
-    if (*built_in)
-        printf("  %-13s '%s'\n", "built in", message_clean(built_in, text, sizeof text));
+        print_source("in the code", &conf->symbol, build, false);
+    if (conf->built_in.set)
+        print_source("built in", &conf->built_in, build, false);
     if (conf->foreign.set)
         printf("  %-13s %s='%s' is set, but this jemalloc reads %s\n", "not read",
                message_clean(conf->foreign.name, name, sizeof name),
@@ -419,13 +482,13 @@ static void print_refusal(const struct status *status)
 
 static void print_status_text(struct status *status)
 {
-    char next[2048];
+    char next[2 * CONF_TEXT_MAX + 256], cause[FLAW_TEXT];
 
     next_step(status, next, sizeof next);
     print_head(status);
     print_facts(&status->state, unknown_text(status));
     print_status_threads(status);
-    print_conf(&status->conf, status->state.built_in);
+    print_conf(&status->conf, &status->state.build);
     if (status->job.options->core)
         printf("attach: not possible: the process has ended\n");
     else if (status->refusal.code == FAULT_NONE)
@@ -435,9 +498,11 @@ static void print_status_text(struct status *status)
     if (memory_is_pinned(&status->attachment.memory))
         printf("memory: without CAP_DAC_OVERRIDE, /proc/PID/mem is closed: objects are not "
                "counted\n");
-    printf("verdict: %s\nnext: %s\n",
-           is_judged(status) ? verdict_text(prof_judge(&status->state)) : unknown_text(status),
-           next);
+    printf("verdict: %s\n",
+           is_judged(status) ? verdict_text(prof_judge(&status->state)) : unknown_text(status));
+    if (*status_cause(status, cause))
+        printf("cause: %s\n", cause);
+    printf("next: %s\n", next);
 }
 
 /* ---- the verb ---- */
@@ -449,6 +514,8 @@ static void read_memory(struct status *status)
     attachment_read_facts(attachment, &status->state);
     conf_read(&status->conf, &attachment->instance, &attachment->modules, &attachment->target,
               &attachment->memory);
+    conf_read_built_in(&status->conf, &attachment->instance, &attachment->target,
+                       &attachment->memory);
 }
 
 /* Finds the words for the refusal, and what works all the same. */

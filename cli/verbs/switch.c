@@ -306,9 +306,10 @@ const struct verb verb_off = {
     .name = "off",
     .summary = "stop sampling allocations",
     .synopses = {"[options] PID..."},
-    .takes = TAKES_WAY | TAKES_CALL,
+    .takes = TAKES_WAY | TAKES_CALL | TAKES_SAMPLING,
     .intro = "Sets prof.active to false, reads it back, and prints the old and the new value:\n"
              "like on, in the memory of the process or by a call. Samples taken so far stay in\n"
-             "the profile.\n",
+             "the profile. With --all and -s it works on the processes in which profiling is\n"
+             "on, and touches no other.\n",
     .run = off_main,
 };

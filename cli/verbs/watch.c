@@ -100,7 +100,7 @@ static int look_first(struct watcher *watcher)
         return EXIT_DONE;
     if (end == FOLLOW_WAITING && count == 0)
         return watch_report_waiting(watch) == COURSE_ON ? EXIT_DONE : EXIT_OUTPUT;
-    code = choose_targets(&targets, watcher->options, false);
+    code = choose_targets(&targets, watcher->options, 0);
     targets_free(&targets);
     return code;
 }

@@ -39,28 +39,12 @@ fault_code reader_check_time(const struct reader *reader, struct fault *fault)
 
 /* ---- opening ---- */
 
-static bool is_value(const char *text, const char *value)
-{
-    const size_t n = strlen(value);
-
-    return strncmp(text, value, n) == 0 && (text[n] == ',' || text[n] == '\0');
-}
-
 enum fact bias_option(const char *options)
 {
-    static const char option[] = "prof_unbias:";
-    enum fact set = FACT_UNKNOWN;
+    size_t len;
+    const char *value = conf_value(options, "prof_unbias", &len);
 
-    for (const char *at = options; (at = strstr(at, option)); at += sizeof option - 1) {
-        const char *value = at + sizeof option - 1;
-        if (at != options && at[-1] != ',')
-            continue;
-        if (is_value(value, "true"))
-            set = FACT_YES;
-        else if (is_value(value, "false"))
-            set = FACT_NO;
-    }
-    return set;
+    return value ? fact_of(len == strlen("true")) : FACT_UNKNOWN;
 }
 
 /*

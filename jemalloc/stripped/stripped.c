@@ -283,6 +283,18 @@ void stripped_facts(const struct instance *instance, const struct target *target
     close_search(&search);
 }
 
+bool stripped_constant(const struct instance *instance, const char *path,
+                       const struct target *target, struct memory *memory, char *out, size_t size)
+{
+    struct tables_search search;
+    bool found = open_instance(&search, instance, target, memory) &&
+                 eh_frames_load(&search.frames, &search.view) &&
+                 xrefs_constant(&search.view, &search.frames, search.tables, path, out, size);
+
+    close_search(&search);
+    return found;
+}
+
 bool stripped_globals(const struct instance *instance, const struct target *target,
                       struct memory *memory, struct globals *globals)
 {

@@ -27,6 +27,10 @@ bool stripped_find(struct instance *instance, const struct module *module,
 bool stripped_version(const struct instance *instance, const struct target *target,
                       struct memory *memory, char *out, size_t size);
 
+/* Reads the constant text that a name of mallctl stands for ("config.malloc_conf"), as above. */
+bool stripped_constant(const struct instance *instance, const char *path,
+                       const struct target *target, struct memory *memory, char *out, size_t size);
+
 /* Finds the version of any instance ("": unknown), and the addresses of its variables. */
 void stripped_facts(const struct instance *instance, const struct target *target,
                     struct memory *memory, char *version, size_t size, struct globals *globals);

@@ -371,6 +371,7 @@ struct first_match {
     char *out;
     size_t size;
     remote_addr found;
+    bool several;
 };
 
 static void visit_version(void *ctx, const struct ref *ref)
@@ -392,7 +393,7 @@ static void visit_version(void *ctx, const struct ref *ref)
 bool xrefs_version(const struct view *view, const struct eh_frames *frames,
                    const struct ctl_tables *tables, char *out, size_t size)
 {
-    struct first_match match = {view, out, size, 0};
+    struct first_match match = {view, out, size, 0, false};
     const struct ref_query query = {.kinds = REF_ADDRESS, .visit = visit_version, .ctx = &match};
     remote_addr start = ctl_function(tables, "version");
 
@@ -400,10 +401,34 @@ bool xrefs_version(const struct view *view, const struct eh_frames *frames,
            xrefs_visit_function(view, frames, eh_frames_from(frames, start), &query) && match.found;
 }
 
+static void visit_constant(void *ctx, const struct ref *ref)
+{
+    struct first_match *match = ctx;
+    struct segment segment;
+
+    if (!view_segment_at(match->view, ref->target, &segment) || segment.flags & (PF_W | PF_X) ||
+        (match->found && match->found == ref->target))
+        return;
+    match->several |= match->found != 0;
+    match->found = ref->target;
+}
+
+bool xrefs_constant(const struct view *view, const struct eh_frames *frames,
+                    const struct ctl_tables *tables, const char *path, char *out, size_t size)
+{
+    struct first_match match = {.view = view};
+    const struct ref_query query = {.kinds = REF_ADDRESS, .visit = visit_constant, .ctx = &match};
+    remote_addr start = ctl_function(tables, path);
+
+    return start && eh_frames_begin_at(frames, start) &&
+           xrefs_visit_function(view, frames, eh_frames_from(frames, start), &query) &&
+           match.found && !match.several && view_read_string(view, match.found, out, size);
+}
+
 bool xrefs_version_in(const struct view *view, remote_addr start, remote_addr end, char *out,
                       size_t size)
 {
-    struct first_match match = {view, out, size, 0};
+    struct first_match match = {view, out, size, 0, false};
     const struct ref_query query = {.kinds = REF_ADDRESS, .visit = visit_version, .ctx = &match};
 
     return visit_range(view, start, end, &query) && match.found;

@@ -46,6 +46,11 @@ bool xrefs_reach_root(const struct view *view, const struct eh_frames *frames,
 bool xrefs_version(const struct view *view, const struct eh_frames *frames,
                    const struct ctl_tables *tables, char *out, size_t size);
 
+/* Reads the text that the function of a name returns, the only constant that it uses; false: none.
+ */
+bool xrefs_constant(const struct view *view, const struct eh_frames *frames,
+                    const struct ctl_tables *tables, const char *path, char *out, size_t size);
+
 /* Reads the version text that the function at [start, end) returns; false: none. */
 bool xrefs_version_in(const struct view *view, remote_addr start, remote_addr end, char *out,
                       size_t size);

@@ -187,6 +187,11 @@ static void read_tsd_threads(struct tsd_threads *threads, const struct tsd_sourc
         threads->unknown_why = threads->place.layout ? explain_unknown(threads, &reading) : why;
 }
 
+bool tsd_is_background(const char *comm)
+{
+    return strcmp(comm, background_name) == 0;
+}
+
 fault_code tsd_threads_read(struct tsd_threads *threads, const struct tsd_source *source,
                             struct fault *fault)
 {
@@ -209,7 +214,7 @@ fault_code tsd_threads_read(struct tsd_threads *threads, const struct tsd_source
     for (size_t i = 0; i < all.count; i++)
         threads->list[i] = (struct tsd_thread){
             .thread = all.list[i],
-            .background = strcmp(all.list[i].comm, background_name) == 0,
+            .background = tsd_is_background(all.list[i].comm),
         };
     threads_free(&all);
     qsort(threads->list, threads->count, sizeof *threads->list, compare_tsd_threads);

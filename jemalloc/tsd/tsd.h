@@ -57,6 +57,9 @@ struct tsd_source {
     int64_t offset; /* of the counters from the thread pointer, if a call has told it; 0: search */
 };
 
+/* True if a thread of that name is one of jemalloc itself, which returns free pages. */
+bool tsd_is_background(const char *comm);
+
 /*
  * Lists all threads with what can be seen; tsd_threads_free releases the list. Fails only
  * if the threads cannot be listed: what cannot be seen is THREAD_UNKNOWN.

@@ -4,7 +4,6 @@
 #include "profile/names/short_name.h"
 #include "profile/stack_text.h"
 
-#include <stdio.h>
 #include <string.h>
 
 enum { LOCATION_SIZE = 192, COLUMNS_LEAST = 12 };
@@ -68,6 +67,27 @@ size_t call_label(const struct samples *samples, const struct function *function
     }
     snprintf(out, CALL_LABEL_SIZE, "%s%s", name, location);
     return width + behind;
+}
+
+void stack_line(const struct samples *samples, const struct sample *sample, size_t columns,
+                FILE *out)
+{
+    char label[CALL_LABEL_SIZE];
+    struct stack_text stack;
+    size_t used = 0;
+
+    stack_text_choose(samples, sample, 0, &stack);
+    if (!stack.count)
+        fputs("a stack without calls", out);
+    for (size_t i = 0; i < stack.count; i++) {
+        const struct stack_call *call = &stack.calls[i];
+        const char *before = i ? " <- " : "";
+        used += strlen(before) +
+                call_label(samples, call->function, call->line, i == 0, i ? 0 : columns, label);
+        if (i && columns && used > columns)
+            break;
+        fprintf(out, "%s%s", before, label);
+    }
 }
 
 enum { NAME_BYTES = 256, PLACE_CALLS = 2 };

@@ -4,6 +4,8 @@
 #include "profile/samples.h"
 #include "profile/views/display.h"
 
+#include <stdio.h>
+
 enum { CALL_LABEL_SIZE = 2048 };
 
 /*
@@ -14,6 +16,13 @@ enum { CALL_LABEL_SIZE = 2048 };
  */
 size_t call_label(const struct samples *samples, const struct function *function, unsigned line,
                   bool with_line, size_t columns, char *out);
+
+/*
+ * Writes the calls of a stack in a line, as many of its callers as fit into the columns:
+ * "touched (growth.c:127) <- leak_here <- main". columns 0: no limit.
+ */
+void stack_line(const struct samples *samples, const struct sample *sample, size_t columns,
+                FILE *out);
 
 /* Where a stack allocates, in a sentence. */
 

@@ -41,6 +41,9 @@ struct display {
     enum display_doubt doubt;
     const char *doubted; /* the path of the file */
     size_t more_doubted; /* files, besides */
+    const char *command;   /* of the process, with its arguments; NULL: unknown */
+    uint64_t rss, time_ns; /* of the process; of the profile, CLOCK_REALTIME; 0: unknown */
+    bool touched;          /* not objects, but pages by who has touched them first */
 };
 
 #define DISPLAY_DEPTH_ALL SIZE_MAX

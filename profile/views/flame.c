@@ -433,8 +433,13 @@ static void write_flame_head(const struct flame *flame, struct json *json)
     const struct display *display = flame->display;
     char filtered[TOP_FILTERED_SIZE], whole[DISPLAY_TITLE_SIZE];
     AUTO_FREE char *title = text_copy_clean(display_title(display, whole), "");
+    AUTO_FREE char *command = display->command ? text_copy_clean(display->command, "") : NULL;
 
     json_text(json, "title", title ? title : "?");
+    json_text_or_null(json, "command", command);
+    json_number_or_null(json, "rss", display->rss, display->rss);
+    json_number_or_null(json, "time", display->time_ns, display->time_ns / 1000000);
+    json_bool(json, "touched", display->touched);
     json_text(json, "value", value_name(display->value));
     json_bool(json, "bytes", display_is_bytes(display));
     json_bool(json, "compares", samples->compares);

@@ -78,21 +78,44 @@ size_t growth_shown(const struct growth *growth, const struct display *display)
     return shown;
 }
 
-enum { CALL_INDENT = 12 };
+enum { CALL_INDENT = 12, LINE_STACK = 44 /* columns of a stack in a line of 80 */ };
+
+/*
+ * Writes the innermost call, its callers below it, and behind the last one the number of those
+ * that are left out, which it returns. In lines of their own: names of C++ do not fit beside the
+ * numbers.
+ */
+static uint32_t write_calls(const struct samples *samples, const struct sample *sample,
+                            const struct display *display, FILE *out)
+{
+    char label[CALL_LABEL_SIZE];
+    struct stack_text text;
+
+    stack_text_choose(samples, sample, display->depth, &text);
+    for (size_t i = 0; i < text.count; i++) {
+        call_label(samples, text.calls[i].function, text.calls[i].line, true, 0, label);
+        fprintf(out, "%s%*s%s", i ? "\n" : "", CALL_INDENT, "", label);
+    }
+    if (text.left_out)
+        fprintf(out, ", %u more", text.left_out);
+    fputc('\n', out);
+    return text.left_out;
+}
 
 /* Returns the number of calls that are left out. */
 static uint32_t write_stack_row(const struct growth *growth, const struct samples *samples,
-                                const struct display *display, const struct growth_row *row,
-                                FILE *out)
+                                const struct display *display, bool calls,
+                                const struct growth_row *row, FILE *out)
 {
     const struct trend *trend = &row->trend;
+    const struct sample *sample = &samples->list[row->sample];
     double ago = growth->seconds - trend->stopped;
     char bytes[DISPLAY_CHANGE_SIZE], low[DISPLAY_CHANGE_SIZE], high[DISPLAY_CHANGE_SIZE],
-        rate[DISPLAY_CHANGE_SIZE], time[UNITS_TEXT], label[CALL_LABEL_SIZE];
+        rate[DISPLAY_CHANGE_SIZE], time[UNITS_TEXT];
     char interval[2 * DISPLAY_NUMBER_SIZE + 8] = "exact"; /* "+1.2 MiB to +3 MiB" */
     char per_s[DISPLAY_NUMBER_SIZE + 8] = "";
     char verdict[UNITS_TEXT + 16]; /* "grows", "stopped 12 s ago" */
-    struct stack_text text;
+    uint32_t left_out = 0;
 
     if (row->error > 0)
         snprintf(interval, sizeof interval, "%s to %s",
@@ -101,37 +124,32 @@ static uint32_t write_stack_row(const struct growth *growth, const struct sample
     if (growth->seconds > 0 && trend->verdict != TREND_STOPPED)
         snprintf(per_s, sizeof per_s, "%s/s",
                  display_bytes_change(display, row->bytes_per_s, rate));
-    if (trend->verdict == TREND_STOPPED && ago > 0)
+    if (calls && trend->verdict == TREND_STOPPED && ago > 0)
         snprintf(verdict, sizeof verdict, "stopped %s ago",
                  units_duration((uint64_t)(ago * 1e9), time));
     else
         snprintf(verdict, sizeof verdict, "%s", trend_verdict_name(trend->verdict));
     if (row->within && display->colors)
         fputs("\033[2m", out);
-    fprintf(out, "%11s %24s %13s %s\n", display_bytes_change(display, (double)row->bytes, bytes),
-            interval, per_s, verdict);
-    /*
-     * Writes the innermost call, its callers below it, and behind the last one the
-     * number of those that are left out. In lines of their own: names of C++ do not fit
-     * beside the numbers.
-     */
-    stack_text_choose(samples, &samples->list[row->sample], display->depth, &text);
-    for (size_t i = 0; i < text.count; i++) {
-        call_label(samples, text.calls[i].function, text.calls[i].line, true, 0, label);
-        fprintf(out, "%s%*s%s", i ? "\n" : "", CALL_INDENT, "", label);
+    fprintf(out, "%11s ", display_bytes_change(display, (double)row->bytes, bytes));
+    if (calls) {
+        fprintf(out, "%24s %13s %s\n", interval, per_s, verdict);
+        left_out = write_calls(samples, sample, display, out);
+    } else {
+        fprintf(out, "%12s %-9s ", per_s, verdict);
+        stack_line(samples, sample, LINE_STACK, out);
+        fputc('\n', out);
     }
-    if (text.left_out)
-        fprintf(out, ", %u more", text.left_out);
-    fputc('\n', out);
     if (row->within && display->colors)
         fputs("\033[0m", out);
-    return text.left_out;
+    return left_out;
 }
 
 void growth_write(const struct growth *growth, const struct samples *samples,
-                  const struct display *display, FILE *out)
+                  const struct display *display, bool calls, FILE *out)
 {
     size_t shown = growth_shown(growth, display);
+    const char *rate = growth->seconds > 0 ? "rate" : "";
     char bytes[DISPLAY_CHANGE_SIZE];
     uint64_t left_out = 0;
     int64_t rest = 0;
@@ -140,11 +158,13 @@ void growth_write(const struct growth *growth, const struct samples *samples,
         fputs("no sampled stack has changed\n", out);
         return;
     }
-    if (shown)
-        fprintf(out, "%11s %24s %13s %s\n", "growth", "interval (95 %)",
-                growth->seconds > 0 ? "rate" : "", "trend, and the stack below");
+    if (shown && calls)
+        fprintf(out, "%11s %24s %13s %s\n", "growth", "interval (95 %)", rate,
+                "trend, and the stack below");
+    else if (shown)
+        fprintf(out, "%11s %12s %-9s stack\n", "growth", rate, "trend");
     for (size_t i = 0; i < shown; i++)
-        left_out += write_stack_row(growth, samples, display, &growth->rows[i], out);
+        left_out += write_stack_row(growth, samples, display, calls, &growth->rows[i], out);
     if (left_out)
         fputs("more: calls of libraries and distant callers; --depth 0 shows them\n", out);
     for (size_t i = shown; i < growth->count; i++)

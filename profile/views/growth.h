@@ -36,9 +36,12 @@ void growth_free(struct growth *growth);
  */
 size_t growth_shown(const struct growth *growth, const struct display *display);
 
-/* Writes the rows as a table, each with its stack. Errors of out are the caller's to check. */
+/*
+ * Writes the rows as a table, each with its stack: a line, or one for each call. Errors of out are
+ * the caller's to check.
+ */
 void growth_write(const struct growth *growth, const struct samples *samples,
-                  const struct display *display, FILE *out);
+                  const struct display *display, bool calls, FILE *out);
 
 /* The growth of a process in one sentence. */
 

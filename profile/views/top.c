@@ -164,7 +164,7 @@ static bool is_total(const struct display *display)
 
 static const char *kind_text(const struct display *display)
 {
-    return is_total(display) ? "allocated" : "in use";
+    return is_total(display) ? "allocated" : display->touched ? "first touched" : "in use";
 }
 
 /* Formats the growth of a number of objects: "+125", "-". */
@@ -286,6 +286,14 @@ static void write_growth_row(const struct samples *samples, const struct display
         fputs("\033[0m", out);
 }
 
+/* A caller that allocates nothing itself: the order by the whole has it. A thread is no caller. */
+static bool is_row_of_zero(const struct samples *samples, const struct display *display,
+                           const struct top_row *row)
+{
+    return display->sort == SORT_FLAT && display->least > 0 && amount_growth(&row->flat) == 0 &&
+           *samples->locations.functions[row->function].name != '[';
+}
+
 static void write_rows(const struct samples *samples, const struct display *display,
                        const struct top *top, FILE *out)
 {
@@ -295,6 +303,8 @@ static void write_rows(const struct samples *samples, const struct display *disp
 
     for (size_t i = 0; i < top->count; i++) {
         const struct top_row *row = &top->rows[i];
+        if (is_row_of_zero(samples, display, row))
+            continue;
         if (!top_shows(top, samples, display, &row->whole) ||
             (display->rows && shown == display->rows)) {
             left_out += amount_growth(&row->whole) != 0;
@@ -361,7 +371,8 @@ bool top_write(const struct samples *samples, const struct display *display, FIL
     good = summary_write(samples, display, &whole, out);
     for (size_t i = 0; i < top.count && !has_rows; i++) {
         has_changed |= amount_growth(&top.rows[i].whole) != 0;
-        has_rows = top_shows(&top, samples, display, &top.rows[i].whole);
+        has_rows = top_shows(&top, samples, display, &top.rows[i].whole) &&
+                   !is_row_of_zero(samples, display, &top.rows[i]);
     }
     if (has_rows) {
         const char *row = display->lines ? "line" : "function";

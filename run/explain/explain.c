@@ -21,7 +21,9 @@
 #define TEXT_LIMIT    ((size_t)32 << 20)  /* of a profile */
 #define OBJECTS_LIMIT ((uint64_t)8 << 30) /* of memory whose records are read */
 #define FREE_LEAST    ((double)(8 << 20)) /* bytes of memory that are worth a step */
-#define OWN_LEAST     0.7                 /* of what a cgroup uses, to be what fills it */
+#define OTHERS_LEAST  1.25                /* times its own rate: others of its cgroup grow, too */
+#define MOSTLY        0.5
+#define OWN_LEAST     0.7 /* of what a cgroup uses, to be what fills it */
 
 enum { STACKS_MAX = 1024, PARTS_MAPPINGS = 20000 };
 
@@ -57,40 +59,36 @@ static void measure_all(struct measuring *look)
     /* A process that ends shows no memory; a leader that has ended shows none either. */
     struct explain *explain = look->explain;
     const struct target *target = &explain->attachment->target;
+    const uint64_t at = clock_now();
     struct resident now;
 
     if (resident_read(target->proc, target_via(target), &now) == 0) {
         explain->resident = now;
         bool apart = now.anonymous || now.files || now.shared;
-        rise_add(&explain->points, clock_now(), (apart ? now.anonymous : now.rss) + now.swap);
-        rise_add(&explain->rss_points, clock_now(), now.rss);
+        const uint64_t own = (apart ? now.anonymous : now.rss) + now.swap;
+        rise_add(&explain->points, at, own);
+        rise_add(&explain->shared_points, at, own + now.shared);
+        rise_add(&explain->rss_points, at, now.rss);
     }
     explain->limited = limits_use(&look->limits, 0, &explain->use);
     if (!explain->limited)
         return;
     explain->machine = explain->use.limit == look->limits.machine;
-    rise_add(&explain->use_points, clock_now(), explain->use.used);
+    rise_add(&explain->use_points, at, explain->use.used - explain->use.cached);
 }
 
 /* ---- a longer look ---- */
 
-static double watched_growth(const struct explain_watch *watch, bool once)
-{
-    double bytes = 0;
-
-    for (size_t i = 0; i < watch->parts.count; i++)
-        if (once || watch->parts.list[i].state <= PART_ONE_OF)
-            bytes += watch->parts.list[i].bytes;
-    return bytes;
-}
-
-/* What grows is what leak finds; the RSS only says how fast, if it is faster. */
+/*
+ * What grows is what leak finds; how fast is what the memory shows, and a growth of objects that
+ * goes on makes it a steady one.
+ */
 static void judge_watched(struct explain *explain)
 {
     struct explain_watch *watch = &explain->watch;
     const struct looks *looks = &watch->leak.looks;
-    const double seconds = leak_seconds(&watch->leak);
     struct rise *rise = &explain->rise;
+    bool steady = false;
 
     watch->judged =
         looks_counted(looks) && looks_judge(looks, 0, 0, false, NULL, 0, &watch->verdict);
@@ -98,20 +96,22 @@ static void judge_watched(struct explain *explain)
         parts_of_objects(&watch->parts, &watch->leak, &watch->verdict, NULL);
     if (watch->leak.grows)
         parts_of_memory(&watch->parts, &watch->leak, watch->judged ? &watch->verdict : NULL);
-    explain->points = (struct rise_points){.count = 0};
-    for (size_t i = 0; i < looks->count; i++)
-        rise_add(&explain->points, looks->list[i].at_ns, looks->list[i].rss);
-    explain->rss_points = explain->points;
-    *rise = explain->rss_rise = rise_judge(&explain->points);
-    if (watched_growth(watch, false) > 0 && seconds > 0) {
-        const double rate = watched_growth(watch, false) / seconds;
-        rise->per_second = rise->per_second > rate ? rise->per_second : rate;
-        rise->state = RISE_GROWING;
-    } else if (watched_growth(watch, true) > 0) {
-        rise->state = RISE_STEP;
-    } else if (rise->state == RISE_GROWING || rise->state == RISE_STEP) {
-        rise->state = RISE_NONE;
+    for (size_t i = 0; i < watch->parts.count; i++) {
+        const struct part *part = &watch->parts.list[i];
+        const bool goes_on = part->state <= PART_ONE_OF;
+        if (part->memory == GROW_FILES)
+            continue;
+        steady |= goes_on;
+        explain->parts_grow = true;
+        explain->objects_grow |= goes_on && part->kind == PART_OBJECTS;
     }
+    if (steady && (rise->state == RISE_STEP || (rise->state == RISE_SWINGING && rise->change > 0)))
+        rise->state = RISE_GROWING;
+}
+
+static void look_again(void *ctx)
+{
+    measure_all(ctx);
 }
 
 /* Nothing but reads: no page fault is sampled, and profiling stays as it is. */
@@ -125,7 +125,6 @@ static fault_code watch_longer(struct measuring *look, struct fault *fault)
         *fault = leak->ended;
         rc = fault->code;
     }
-    measure_all(look);
     return rc;
 }
 
@@ -154,21 +153,20 @@ static void end_look(struct measuring *look)
     struct pressure now;
 
     explain->use_rise = rise_judge(&explain->use_points);
-    if (explain->look_ns) {
+    explain->rise = rise_judge(&explain->points);
+    explain->rss_rise = rise_judge(&explain->rss_points);
+    /*
+     * More shared memory in the RSS is new memory only if the cgroup uses more as well: others may
+     * have made what this process touches first now. Pages of files can be reclaimed.
+     */
+    const struct rise shared = rise_judge(&explain->shared_points), *group = &explain->use_rise;
+    explain->with_shared = explain->rise.state != RISE_GROWING && shared.state == RISE_GROWING &&
+                           explain->limited && !explain->machine && group->state == RISE_GROWING &&
+                           group->per_second >= SHARED_LEAST * shared.per_second;
+    if (explain->with_shared)
+        explain->rise = shared;
+    if (explain->look_ns)
         judge_watched(explain);
-    } else {
-        explain->rise = rise_judge(&explain->points);
-        explain->rss_rise = rise_judge(&explain->rss_points);
-        /*
-         * More shared memory and files in the RSS are new memory only if the cgroup uses more as
-         * well: others may have made what this process touches first now.
-         */
-        const struct rise *all = &explain->rss_rise, *group = &explain->use_rise;
-        if (explain->rise.state != RISE_GROWING && all->state == RISE_GROWING && explain->limited &&
-            !explain->machine && group->state == RISE_GROWING &&
-            group->per_second >= SHARED_LEAST * all->per_second)
-            explain->rise = *all;
-    }
     explain->has_pressure =
         explain->has_pressure && ns && pressure_read(&look->pressure, &now) &&
         now.stalled_us[PRESSURE_SOME] >= look->stalled.stalled_us[PRESSURE_SOME];
@@ -389,6 +387,8 @@ uint64_t explain_amount(const struct explain *explain, enum explain_headline fac
 
     if (fact == HEADLINE_SWAPPED)
         return explain->resident.swap;
+    if (fact == HEADLINE_HUGE)
+        return explain->resident.huge_tlb;
     if (fact == HEADLINE_OUTSIDE)
         return outside_amount(explain);
     return fact < HEADLINE_SLABS ? 0 : explain->sum.bytes[parts[fact]];
@@ -476,6 +476,15 @@ static enum prof_verdict judge_profiling(const struct prof_state *state)
     return verdict == PROF_UNKNOWN && state->build.opt_prof == FACT_NO ? PROF_DISABLED : verdict;
 }
 
+/* Objects that grow into free pages are the next step's, too. */
+static enum rise_state judge_growth(const struct explain *explain)
+{
+    if (explain->objects_grow)
+        return RISE_GROWING;
+    return explain->parts_grow && explain->rise.state != RISE_GROWING ? RISE_STEP
+                                                                      : explain->rise.state;
+}
+
 static void judge_explained(struct explain *explain)
 {
     explain->facts = (struct explain_facts){
@@ -488,7 +497,8 @@ static void judge_explained(struct explain *explain)
         .unclear = is_unclear(explain),
         .counts = explain->prof.build.config_stats != FACT_NO,
         .prof = judge_profiling(&explain->prof),
-        .rise = explain->rise.state,
+        .rise = judge_growth(explain),
+        .wasteful = account_is_wasteful(&explain->sum),
         .free_pages = share_of(explain, explain->sum.bytes[ACCOUNT_PAGES]),
         .slack = share_of(explain, explain->sum.bytes[ACCOUNT_SLABS] +
                                        explain->sum.bytes[ACCOUNT_PADDING] +
@@ -512,6 +522,21 @@ static void judge_explained(struct explain *explain)
     explain->step = explain_decide(&explain->facts);
 }
 
+/* Another program has another stack, if the kernel shows where it starts. */
+static fault_code check_to_its_end(struct explain *explain, struct fault *fault)
+{
+    const struct target *target = &explain->attachment->target;
+    const fault_code rc = target_check(target, fault);
+    const remote_addr before = target->stat.stack_start;
+
+    if (process_stat(target->proc, target->pid, &explain->stat) != 0)
+        explain->stat = target->stat;
+    const remote_addr now = explain->stat.stack_start;
+    if (rc == FAULT_NONE && before && now && before != now)
+        return fault_set(fault, FAULT_EXECED, 0, "look at the memory", "%d", (int)target->pid);
+    return rc;
+}
+
 fault_code explain_read(struct explain *explain, const struct fault *found, struct fault *fault)
 {
     const struct target *target = &explain->attachment->target;
@@ -522,7 +547,8 @@ fault_code explain_read(struct explain *explain, const struct fault *found, stru
 
     explain->no_heap = *found;
     if (explain->look_ns) {
-        const struct leak_request request = {.duration_ns = explain->look_ns, .quiet = true};
+        const struct leak_request request = {
+            .duration_ns = explain->look_ns, .quiet = true, .looked = look_again, .ctx = &look};
         leak_init(&explain->watch.leak, &request);
     }
     look.began = clock_now();
@@ -530,7 +556,8 @@ fault_code explain_read(struct explain *explain, const struct fault *found, stru
     explain->has_pressure = pressure_open(&look.pressure, target->proc, via) == 0 &&
                             pressure_read(&look.pressure, &look.stalled);
     explain->pressure_of_host = look.pressure.whole_host;
-    measure_all(&look);
+    if (!explain->look_ns)
+        measure_all(&look);
     rc = explain->look_ns ? watch_longer(&look, fault) : wait_and_measure(&look, fault);
     if (rc == FAULT_NONE)
         read_parts(explain);
@@ -543,11 +570,12 @@ fault_code explain_read(struct explain *explain, const struct fault *found, stru
             explain->watch.leak.interrupted ? interrupt_again_flag() : interrupt_flag(), fault);
     if (rc != FAULT_NONE)
         return rc;
-    if (process_stat(target->proc, target->pid, &explain->stat) != 0)
-        explain->stat = target->stat;
     explain->space = target_space_limit(target);
     explain->age_ns = process_age_ns(&target->stat);
     group_events_read(target->proc, target_via(target), &explain->events);
+    if (explain->limited && !explain->machine &&
+        (double)explain->resident.rss < MOSTLY * (double)explain->use.used)
+        group_account_read(target->proc, target_via(target), explain->use.level, &explain->group);
     permit_forecast(target, 0, &certain, &explain->refusal);
     if (is_open_to_reads(explain))
         explain->heaps =
@@ -557,7 +585,7 @@ fault_code explain_read(struct explain *explain, const struct fault *found, stru
     if (*interrupt_flag() && !explain->watch.leak.interrupted)
         return fault_set(fault, FAULT_INTERRUPTED, EINTR, "look at the memory", "%d",
                          (int)target->pid);
-    rc = target_check(target, fault);
+    rc = check_to_its_end(explain, fault);
     if (rc == FAULT_NONE)
         judge_explained(explain);
     return rc;
@@ -636,15 +664,23 @@ uint64_t explain_space_left(const struct explain *explain)
 }
 
 /* Other processes of the cgroup use up the same space; those of the machine are too many. */
+double explain_group_rate(const struct explain *explain)
+{
+    const struct rise *group = &explain->use_rise;
+
+    if (!explain->limited || explain->machine || group->state != RISE_GROWING ||
+        OTHERS_LEAST * explain->rise.per_second > group->per_second)
+        return 0;
+    return group->per_second;
+}
+
 bool explain_time_left(const struct explain *explain, uint64_t *ns)
 {
-    double rate = explain->rise.per_second;
+    const double group = explain_group_rate(explain);
 
     *ns = 0;
     if (!explain->limited || explain->rise.state != RISE_GROWING)
         return false;
-    if (!explain->machine && explain->use_rise.state == RISE_GROWING &&
-        explain->use_rise.per_second > rate)
-        rate = explain->use_rise.per_second;
-    return rise_time_left(explain_space_left(explain), rate, ns);
+    return rise_time_left(explain_space_left(explain), group > 0 ? group : explain->rise.per_second,
+                          ns);
 }

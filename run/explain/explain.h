@@ -5,6 +5,7 @@
  */
 #pragma once
 
+#include "host/group_account.h"
 #include "host/limits.h"
 #include "host/resident.h"
 #include "jemalloc/facts.h"
@@ -82,10 +83,14 @@ struct explain {
     struct resident_parts parts;
     /*
      * Memory of its own: anonymous and swapped; where the kernel does not count that apart, the
-     * RSS and swap. Touching shared memory or a file makes only the RSS grow.
+     * RSS and swap. Touching shared memory or a file makes only the RSS grow. Shared memory is
+     * counted as well if the limit is seen to fill with it.
      */
-    struct rise_points points;
-    struct rise rise;
+    struct rise_points points, shared_points;
+    struct rise rise; /* of it: the one growth that all words and forecasts are about */
+    bool with_shared;
+    bool objects_grow;             /* of jemalloc, steadily: in a longer look */
+    bool parts_grow;               /* some part that is no file is larger: in a longer look */
     struct rise_points rss_points; /* the RSS */
     struct rise rss_rise;
 
@@ -94,8 +99,9 @@ struct explain {
     bool machine;         /* it is the machine */
     bool counts_rss;      /* that use is mostly this process, and counts its RSS */
     struct rise_points use_points;
-    struct rise use_rise; /* of its use */
-    uint64_t space;       /* RLIMIT_AS, for resident.size, bytes; UINT64_MAX: none */
+    struct rise use_rise;       /* of its use, without what the kernel reclaims */
+    struct group_account group; /* of that cgroup, where most of it is not the process */
+    uint64_t space;             /* RLIMIT_AS, for resident.size, bytes; UINT64_MAX: none */
     struct group_events events;
     bool has_pressure, pressure_of_host;
     double stalled; /* share of the time in which some task of the cgroup waited for memory */
@@ -141,7 +147,9 @@ uint64_t explain_whole(const struct explain *explain);
 /* Returns the bytes of a fact that is a part. */
 uint64_t explain_amount(const struct explain *explain, enum explain_headline fact);
 
-/* True if the time to the limit is known, at the rate at which the process grows now. */
+/* Returns the rate of its cgroup where that is notably more than its own, bytes; else 0. */
+double explain_group_rate(const struct explain *explain);
+/* True if the time to the limit is known, at that rate or at the one of the process. */
 bool explain_time_left(const struct explain *explain, uint64_t *ns);
 /* Returns what is left below the limit, bytes; 0 if that is not known. */
 uint64_t explain_space_left(const struct explain *explain);

@@ -101,11 +101,6 @@ static bool can_dump_halted(const struct explain_facts *facts)
     return facts->halted && facts->profile;
 }
 
-static bool has_counts_halted(const struct explain_facts *facts)
-{
-    return facts->halted && facts->jemalloc && facts->counts && facts->unclear;
-}
-
 static bool is_halted(const struct explain_facts *facts)
 {
     return facts->halted;
@@ -118,7 +113,7 @@ static bool has_free_pages(const struct explain_facts *facts)
 
 static bool has_slack(const struct explain_facts *facts)
 {
-    return facts->callable && facts->slack >= EXPLAIN_SLACK;
+    return facts->objects && facts->wasteful && facts->slack >= EXPLAIN_SLACK;
 }
 
 static bool is_mostly_outside(const struct explain_facts *facts)
@@ -131,14 +126,10 @@ static bool has_profile(const struct explain_facts *facts)
     return facts->profile;
 }
 
+/* Memory has been read: only a call can tell more. */
 static bool lacks_counts(const struct explain_facts *facts)
 {
-    return facts->jemalloc && facts->counts && facts->unclear;
-}
-
-static bool lacks_counts_callable(const struct explain_facts *facts)
-{
-    return lacks_counts(facts) && facts->callable;
+    return facts->jemalloc && facts->counts && facts->unclear && facts->callable;
 }
 
 static bool has_objects(const struct explain_facts *facts)
@@ -171,24 +162,14 @@ static const struct {
     bool (*applies)(const struct explain_facts *facts);
     enum explain_step step;
 } rules[] = {
-    {has_ended_profile, STEP_DUMP},
-    {has_ended_objects, STEP_PEEK},
-    {has_no_more, STEP_CORE},
-    {is_denied, STEP_PERMIT},
-    {can_dump_halted, STEP_DUMP},
-    {has_counts_halted, STEP_STATS_READ},
-    {has_objects_halted, STEP_PEEK},
-    {is_halted, STEP_AGAIN},
-    {is_growing_most, STEP_LEAK},
-    {has_free_pages, STEP_PURGE},
-    {has_slack, STEP_FRAG},
-    {is_growing, STEP_LEAK},
-    {is_mostly_outside, STEP_OUTSIDE},
-    {has_profile, STEP_DUMP},
-    {can_profile, STEP_RECORD},
-    {lacks_counts_callable, STEP_STATS},
-    {lacks_counts, STEP_STATS_READ},
-    {has_objects, STEP_PEEK},
+    {has_ended_profile, STEP_DUMP}, {has_ended_objects, STEP_PEEK},
+    {has_no_more, STEP_CORE},       {is_denied, STEP_PERMIT},
+    {can_dump_halted, STEP_DUMP},   {has_objects_halted, STEP_PEEK},
+    {is_halted, STEP_AGAIN},        {is_growing_most, STEP_LEAK},
+    {has_free_pages, STEP_PURGE},   {has_slack, STEP_FRAG},
+    {is_growing, STEP_LEAK},        {is_mostly_outside, STEP_OUTSIDE},
+    {has_profile, STEP_DUMP},       {can_profile, STEP_RECORD},
+    {lacks_counts, STEP_STATS},     {has_objects, STEP_PEEK},
 };
 
 enum explain_step explain_decide(const struct explain_facts *facts)

@@ -22,6 +22,7 @@ enum explain_headline {
     HEADLINE_OTHER,   /* of other jemallocs */
     HEADLINE_OUTSIDE, /* outside jemalloc, or all of it without jemalloc */
     HEADLINE_SWAPPED,
+    HEADLINE_HUGE, /* pages of hugetlbfs, which the RSS does not count */
     HEADLINES,
 };
 
@@ -66,25 +67,25 @@ struct explain_facts {
     enum prof_verdict prof;
     enum rise_state rise;
     bool minor;        /* the growth comes after free memory among the facts */
+    bool wasteful;     /* frag has something to say */
     double free_pages; /* pages without allocations, that a purge returns: as counted now */
     double slack;      /* free memory that no purge returns: in slabs, behind objects, retained */
     double outside;    /* outside jemalloc */
 };
 
 enum explain_step {
-    STEP_PERMIT,     /* get the right to read it */
-    STEP_LEAK,       /* it grows */
-    STEP_PURGE,      /* much of it is in free pages */
-    STEP_FRAG,       /* much of it is free space between allocations */
-    STEP_DUMP,       /* it has a profile */
-    STEP_RECORD,     /* it can profile */
-    STEP_STATS,      /* its counts are old, or not known */
-    STEP_STATS_READ, /* the same, for a process that can make no call */
-    STEP_PEEK,       /* its memory is in use, and it cannot profile */
-    STEP_AGAIN,      /* it does not run: explain it again when it does */
-    STEP_OUTSIDE,    /* most of it is outside jemalloc: whether that grows */
-    STEP_LOOK,       /* nothing else can be done: whether it grows slowly */
-    STEP_CORE,       /* it has ended, and no more is known: what the core has of jemalloc */
+    STEP_PERMIT,  /* get the right to read it */
+    STEP_LEAK,    /* it grows */
+    STEP_PURGE,   /* much of it is in free pages */
+    STEP_FRAG,    /* much of it is free space between allocations */
+    STEP_DUMP,    /* it has a profile */
+    STEP_RECORD,  /* it can profile */
+    STEP_STATS,   /* its counts are old, or not known */
+    STEP_PEEK,    /* its memory is in use, and it cannot profile */
+    STEP_AGAIN,   /* it does not run: explain it again when it does */
+    STEP_OUTSIDE, /* most of it is outside jemalloc: whether that grows */
+    STEP_LOOK,    /* nothing else can be done: whether it grows slowly */
+    STEP_CORE,    /* it has ended, and no more is known: what the core has of jemalloc */
     STEP_COUNT,
 };
 

@@ -7,12 +7,21 @@
 
 enum { POINTS_LEAST = 3 };
 
+static const double EVEN = 0.8; /* of the rate of the other half */
+
 void rise_add(struct rise_points *points, uint64_t time_ns, uint64_t bytes)
 {
-    if (points->count == RISE_POINTS)
-        return;
+    size_t kept = 0;
+
     points->time_ns[points->count] = time_ns;
     points->bytes[points->count++] = bytes;
+    if (points->count < RISE_POINTS)
+        return;
+    for (size_t i = 0; i < points->count; i += 2, kept++) {
+        points->time_ns[kept] = points->time_ns[i];
+        points->bytes[kept] = points->bytes[i];
+    }
+    points->count = kept;
 }
 
 /* A growth is steady if a third of the intervals have a part of it, and little is given back. */
@@ -27,10 +36,18 @@ static enum rise_state classify_rise(const struct rise_points *points, int64_t c
         *(move > 0 ? &up : &down) += fabs(move);
     }
     if (change <= -RISE_LEAST)
-        return down > 4 * up ? RISE_FALLING : RISE_NONE;
-    if (change < RISE_LEAST || up <= 4 * down)
+        return down > 4 * up ? RISE_FALLING : RISE_SWINGING;
+    if (change < RISE_LEAST)
         return RISE_NONE;
+    if (up <= 4 * down)
+        return RISE_SWINGING;
     return 3 * ups >= points->count - 1 ? RISE_GROWING : RISE_STEP;
+}
+
+static double rate_between(const struct rise_points *points, size_t from, size_t to)
+{
+    return ((double)points->bytes[to] - (double)points->bytes[from]) /
+           fmax((double)(points->time_ns[to] - points->time_ns[from]), 1);
 }
 
 struct rise rise_judge(const struct rise_points *points)
@@ -47,6 +64,9 @@ struct rise rise_judge(const struct rise_points *points)
     rise.change = (int64_t)(points->bytes[last] - points->bytes[0]);
     rise.per_second = (double)rise.change / ((double)rise.ns / SECOND_NS);
     rise.state = classify_rise(points, rise.change);
+    const double first = rate_between(points, 0, last / 2),
+                 second = rate_between(points, last / 2, last);
+    rise.uneven = fmin(first, second) < EVEN * fmax(first, second);
     return rise;
 }
 

@@ -48,8 +48,7 @@ void grow_free(struct grow *grow)
     grow_pages_close(&grow->pages);
     grow_sites_free(&grow->sites);
     capture_free(&grow->capture);
-    free(grow->stacks.list);
-    grow->stacks = (struct grow_stacks){NULL, 0};
+    grow_stacks_free(&grow->stacks);
     modules_free(&grow->growing.modules);
 }
 
@@ -99,6 +98,24 @@ double grow_error(const struct grow *grow, enum grow_kind kind, double bytes)
     if (samples <= 0)
         return fabs(bytes);
     return 2 * whole * sqrt(share * (1 - share) / samples + 1 / (samples * samples));
+}
+
+bool grow_touched(const struct grow *grow, uint64_t size, struct grow_touched *touched)
+{
+    *touched =
+        (struct grow_touched){.bytes = calloc(grow->stacks.count + 1, sizeof *touched->bytes)};
+    if (!touched->bytes)
+        return false;
+    for (size_t i = 0; i < grow->sites.sample_count; i++) {
+        const struct grow_sample *sample = &grow->sites.samples[i];
+        const double bytes = grow_bytes(grow, sample->weight);
+        if (sample->size != size)
+            continue;
+        touched->bytes[grow->stacks.of_site[sample->site]] += bytes;
+        touched->whole += bytes;
+        touched->samples++;
+    }
+    return true;
 }
 
 /* ---- samples ---- */
@@ -371,8 +388,9 @@ static fault_code look_last(struct grow *grow, struct fault *fault)
         grow_pages_recall_stacks(&grow->pages);
         for (size_t i = 0; i < grow->sites.count; i++) /* those of threads that run now, too */
             grow_pages_mark_stack(&grow->pages, grow->sites.list[i].sp);
-        rc = grow_kinds_find(&grow->owners, &grow->pages, attachment, grow->heaps, &growing->limit,
-                             fault);
+        grow_sites_thin(&grow->sites, &grow->pages);
+        rc = grow_kinds_find(&grow->owners, &grow->pages, &grow->sites, attachment, grow->heaps,
+                             &growing->limit, fault);
     }
     return rc;
 }

@@ -104,3 +104,13 @@ double grow_net(const struct grow *grow);
  * in the profile.
  */
 double grow_error(const struct grow *grow, enum grow_kind kind, double bytes);
+
+/* The new pages with objects of one size of jemalloc's, by who has touched them first. */
+struct grow_touched {
+    double *bytes; /* of each of grow->stacks; the caller frees it */
+    double whole;  /* of all */
+    size_t samples;
+};
+
+/* After grow_finish, of pages that are still there. False: out of memory. */
+bool grow_touched(const struct grow *grow, uint64_t size, struct grow_touched *touched);

@@ -45,10 +45,19 @@ static bool add_extent_part(void *ctx, const struct extent *extent)
     return put_owned(ctx, start, start + extent->bytes);
 }
 
+static bool tell_extent_size(void *ctx, const struct extent *extent)
+{
+    grow_sites_tell_size(ctx, extent->start - extent->start % MEMORY_PAGE,
+                         extent->start + extent->bytes, extent->size);
+    return true;
+}
+
 /* In the mappings of the last look, with new ones. False: jemalloc is unknown. */
 static bool find_extent_parts(struct parts *parts, const struct grow_pages *pages,
-                              struct attachment *attachment, const struct deadline *deadline)
+                              struct grow_sites *sites, struct attachment *attachment,
+                              const struct deadline *deadline)
 {
+    struct extents_pass pass = {.limit = EXTENTS_LIMIT};
     struct modules modules;
     struct instance instance = attachment->instance;
     const struct reader_source source = {.instance = &instance,
@@ -71,6 +80,8 @@ static bool find_extent_parts(struct parts *parts, const struct grow_pages *page
         rc = extents_open(&extents, &source, &fault);
     if (rc == FAULT_NONE)
         rc = extents_each_range(extents, EXTENTS_LIMIT, add_extent_part, parts, &fault);
+    if (rc == FAULT_NONE && sites->sample_count) /* without the sizes there are still the parts */
+        extents_each(extents, tell_extent_size, sites, &pass, &(struct fault){FAULT_NONE});
     extents_close(extents);
     modules_free(&modules);
     if (rc != FAULT_NONE)
@@ -256,14 +267,14 @@ static bool split_by(struct grow_pages *pages, struct parts *parts, enum grow_ki
 }
 
 fault_code grow_kinds_find(struct grow_owners *owners, struct grow_pages *pages,
-                           struct attachment *attachment, unsigned kinds,
+                           struct grow_sites *sites, struct attachment *attachment, unsigned kinds,
                            const struct deadline *deadline, struct fault *fault)
 {
     struct parts parts = {.kind = GROW_JEMALLOC};
     bool good;
 
     *owners = (struct grow_owners){.jemalloc = false};
-    owners->jemalloc = !find_extent_parts(&parts, pages, attachment, deadline);
+    owners->jemalloc = !find_extent_parts(&parts, pages, sites, attachment, deadline);
     good = split_by(pages, &parts, GROW_LIBC);
     find_heap_parts(&parts, pages, &attachment->memory);
     good = good && split_by(pages, &parts, GROW_PYMALLOC);

@@ -7,7 +7,7 @@
 #pragma once
 
 #include "run/attachment.h"
-#include "run/grow/grow_pages.h"
+#include "run/grow/grow_sites.h"
 
 /* What could not be told apart, and counts as GROW_MAPPED. */
 struct grow_owners {
@@ -16,12 +16,12 @@ struct grow_owners {
 };
 
 /*
- * After the last look: splits the mappings (grow_pages_split), as far as the deadline permits;
- * kinds: those of heap_kinds_find.
+ * After the last look: splits the mappings (grow_pages_split), as far as the deadline permits, and
+ * tells the samples the sizes of jemalloc's objects; kinds: those of heap_kinds_find.
  * FAULT_INTERNAL: out of memory.
  */
 fault_code grow_kinds_find(struct grow_owners *owners, struct grow_pages *pages,
-                           struct attachment *attachment, unsigned kinds,
+                           struct grow_sites *sites, struct attachment *attachment, unsigned kinds,
                            const struct deadline *deadline, struct fault *fault);
 
 /* A head of a heap of glibc, at a multiple of GLIBC_HEAP; used: bytes of it that are mapped. */

@@ -68,11 +68,14 @@ static void write_site_calls(const struct writing *writing, const struct grow_si
 /* Sums up the sites of a stack. */
 static void put_stack_growth(const struct writing *writing, size_t first, size_t count)
 {
-    struct grow_stack *stack = &writing->stacks->list[writing->stacks->count++];
+    const uint32_t number = (uint32_t)writing->stacks->count++;
+    struct grow_stack *stack = &writing->stacks->list[number];
 
-    for (size_t i = first; i < first + count; i++)
+    for (size_t i = first; i < first + count; i++) {
+        writing->stacks->of_site[writing->order[i] - writing->sites->list] = number;
         for (enum grow_kind kind = 0; kind < GROW_KINDS; kind++)
             stack->growth[kind] += grow_site_part(writing->order[i], kind);
+    }
 }
 
 static void write_all_sites(const struct writing *writing)
@@ -97,6 +100,13 @@ static void write_all_sites(const struct writing *writing)
     }
 }
 
+void grow_stacks_free(struct grow_stacks *stacks)
+{
+    free(stacks->list);
+    free(stacks->of_site);
+    *stacks = (struct grow_stacks){.list = NULL};
+}
+
 struct growth_text {
     const struct grow_sites *sites;
     const struct grow_pages *pages;
@@ -112,9 +122,10 @@ static bool write_growth_profile(const void *ctx, FILE *out)
     AUTO_FREE const struct grow_site **order = calloc(sites->count + 1, sizeof *order);
     const struct writing writing = {sites, order, text->stacks, pages->map.page, out};
 
-    free(text->stacks->list); /* the text may be written again */
-    *text->stacks = (struct grow_stacks){calloc(sites->count + 1, sizeof *text->stacks->list), 0};
-    if (!order || !text->stacks->list)
+    grow_stacks_free(text->stacks); /* the text may be written again */
+    text->stacks->list = calloc(sites->count + 1, sizeof *text->stacks->list);
+    text->stacks->of_site = calloc(sites->count + 1, sizeof *text->stacks->of_site);
+    if (!order || !text->stacks->list || !text->stacks->of_site)
         return false;
     for (size_t i = 0; i < sites->count; i++)
         order[i] = &sites->list[i];

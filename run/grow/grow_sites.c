@@ -181,6 +181,23 @@ void grow_sites_thin(struct grow_sites *sites, const struct grow_pages *pages)
     thin_samples(sites, pages, false);
 }
 
+/* The samples are in the order of their pages. */
+void grow_sites_tell_size(struct grow_sites *sites, remote_addr start, remote_addr end,
+                          uint64_t size)
+{
+    size_t low = 0, high = sites->sample_count;
+
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (sites->samples[middle].page < start)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    for (; low < sites->sample_count && sites->samples[low].page < end; low++)
+        sites->samples[low].size = size;
+}
+
 /* ---- the shares ---- */
 
 enum group { STAYED, YOUNG, GROUPS };

@@ -42,6 +42,7 @@ struct grow_sample {
     uint64_t time_ns;
     uint32_t site;
     double weight; /* pages that it stands for */
+    uint64_t size; /* of jemalloc's objects in the page, bytes; 0: of none, or unknown */
 };
 
 struct grow_sites {
@@ -91,6 +92,9 @@ void grow_sites_add(struct grow_sites *sites, const struct grow_pages *pages,
                     const remote_addr *calls, size_t depth);
 /* After a look: forgets the samples of pages that are not there, or were touched again. */
 void grow_sites_thin(struct grow_sites *sites, const struct grow_pages *pages);
+/* Says of the pages from start to end which objects they have. After grow_sites_thin. */
+void grow_sites_tell_size(struct grow_sites *sites, remote_addr start, remote_addr end,
+                          uint64_t size);
 /*
  * After the last look: shares out the gained pages. counted: all page faults, to which the
  * weights of the samples are scaled; 0: unknown. False: out of memory.

@@ -81,6 +81,12 @@ static void begin_faults(struct leak *leak, struct attachment *attachment)
     attachment_rest(attachment);
 }
 
+static void tell_look(const struct leak *leak)
+{
+    if (leak->request.looked)
+        leak->request.looked(leak->request.ctx);
+}
+
 /* Waits for the duration; looks and profiles between are taken when they are due. */
 static fault_code watch_all(struct leak *leak, struct attachment *attachment,
                             enum run_activity activity, struct fault *fault)
@@ -102,13 +108,17 @@ static fault_code watch_all(struct leak *leak, struct attachment *attachment,
         profile = between->next_ns <= clock_now() && next < until;
         if (profile)
             rc = between_take(between, attachment, fault);
-        if (rc == FAULT_NONE && (profile || looks->next_ns <= clock_now()))
+        if (rc == FAULT_NONE && (profile || looks->next_ns <= clock_now())) {
             looks_take(looks, attachment); /* no profile is newer, should the process end */
+            tell_look(leak);
+        }
     }
     leak->sampling.reported_until = 0;
     leak->ended_ns = leak->waited_ns = clock_now();
-    if (rc == FAULT_NONE)
+    if (rc == FAULT_NONE) {
         looks_take(looks, attachment);
+        tell_look(leak);
+    }
     return rc;
 }
 
@@ -275,6 +285,7 @@ fault_code leak_watch(struct leak *leak, struct attachment *attachment, struct f
     if (attachment->instance.mallctl)
         looks_open(&leak->looks, attachment, false);
     looks_begin(&leak->looks, attachment, leak->began + leak->request.duration_ns);
+    tell_look(leak);
     begin_faults(leak, attachment);
     if (leak->grows && leak->request.only_faults)
         leak->no_grow = leak->grow.refused;

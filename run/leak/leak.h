@@ -12,13 +12,15 @@
 
 struct leak_request {
     uint64_t duration_ns;
-    uint64_t settle_ns; /* without sampling, before the second profile; 0: none */
-    bool by_thread;     /* the points between keep the counts of threads */
-    bool impatient;     /* once prof.active is restored, a signal ends the process at once */
-    bool no_faults;     /* page faults are not sampled */
-    bool only_faults;   /* without them there is no answer */
-    bool quiet;         /* the pages are looked at, but no page fault is sampled */
-    uint64_t period;    /* one sample every N page faults; 0: adapts to the rate */
+    uint64_t settle_ns;        /* without sampling, before the second profile; 0: none */
+    bool by_thread;            /* the points between keep the counts of threads */
+    bool impatient;            /* once prof.active is restored, a signal ends the process at once */
+    bool no_faults;            /* page faults are not sampled */
+    bool only_faults;          /* without them there is no answer */
+    bool quiet;                /* the pages are looked at, but no page fault is sampled */
+    uint64_t period;           /* one sample every N page faults; 0: adapts to the rate */
+    void (*looked)(void *ctx); /* called after each look; may be NULL */
+    void *ctx;
 };
 
 /* A profile, and its moment. */

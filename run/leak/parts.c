@@ -101,7 +101,8 @@ static bool are_mixed(const struct verdict *verdict, unsigned classes,
     return false;
 }
 
-static void add_all(struct parts *parts, const struct verdict *verdict, unsigned classes,
+/* True: the part has the growth of all classes. */
+static bool add_all(struct parts *parts, const struct verdict *verdict, unsigned classes,
                     const struct samples *samples)
 {
     struct part part = {.kind = PART_OBJECTS,
@@ -113,9 +114,11 @@ static void add_all(struct parts *parts, const struct verdict *verdict, unsigned
         if (verdict->classes[i].explained)
             part.bytes += verdict->classes[i].growth;
     name_stacks(&part, verdict, TABLE_NONE, samples);
-    if (part.state != PART_GROWS || part.bytes < part.stacks[0].low)
+    const bool all = part.state != PART_GROWS || part.bytes < part.stacks[0].low;
+    if (all)
         part.bytes = verdict->growth;
     parts_add(parts, &part);
+    return all;
 }
 
 static void add_certain(struct parts *parts, const struct leak *leak, const struct verdict *verdict,
@@ -126,13 +129,12 @@ static void add_certain(struct parts *parts, const struct leak *leak, const stru
                mixed =
                    verdict->leading == VERDICT_ALL_CLASSES || are_mixed(verdict, classes, samples);
 
-    if (mixed)
-        add_all(parts, verdict, classes, samples);
+    const bool all = mixed && add_all(parts, verdict, classes, samples);
+
     for (unsigned i = 0; i < classes; i++) {
         const struct verdict_class *class = &verdict->classes[i];
         struct part part;
-        if (!(once ? i == verdict->leading : class->grows) ||
-            (mixed && (class->explained || verdict->kind == VERDICT_ONE_OF)))
+        if (all || !(once ? i == verdict->leading : class->grows) || (mixed && class->explained))
             continue;
         part = (struct part){.kind = PART_OBJECTS,
                              .state = PART_ONE_OF,

@@ -1,6 +1,7 @@
 /* The kernel's files about memory: limits, sums, pressure, and the mounts of cgroups. */
 #include "fuzz.h"
 #include "host/cgroup.h"
+#include "host/group_account.h"
 #include "host/limits.h"
 #include "host/pressure.h"
 
@@ -13,8 +14,12 @@ static void parse_numbers(const char *text, size_t size)
     uint64_t value;
 
     (void)limit_parse(text, size, &value);
-    (void)limit_inactive_parse(text, size, false, &value);
-    (void)limit_inactive_parse(text, size, true, &value);
+    uint64_t kinds[GROUP_KINDS];
+
+    if (!group_kinds_parse(text, size, size % 2, kinds))
+        expect(kinds[GROUP_PROCESSES] == 0 && kinds[GROUP_FILES] == 0);
+    (void)limit_files_parse(text, size, false, true, &value);
+    (void)limit_files_parse(text, size, true, false, &value);
     (void)limit_statm_parse(text, size, &value);
     if (limit_meminfo_parse(text, size, &use))
         expect(use.used <= use.limit);

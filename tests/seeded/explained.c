@@ -4,15 +4,21 @@
  *   waste MIB  fills MIB of objects of 512 bytes, frees 4 of 5 in every slab, and idles: its RSS
  *              trembles, as pages come one by one and go all at once
  *   grow       keeps 40 more objects of 512 bytes each 20 ms
+ *   sizes      keeps one more object of each of ten sizes each 10 ms
+ *   reuse MIB  frees as waste does, and then grows: its objects take what is free
  *   map        touches 100 KiB more of an anonymous mapping each 50 ms
+ *   little     touches 4 KiB more of one each 50 ms
+ *   file PATH  touches 100 KiB more of a mapped file each 50 ms
  *
  * It prints "ready WASTE", the bytes of free objects in its slabs, and runs until it is killed.
  */
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <time.h>
+#include <unistd.h>
 
 enum { SIZE = 512, KEPT = 5, NOISE = 16 << 20, STEP = 200 << 10, MAPPED = 1 << 30 };
 
@@ -69,10 +75,31 @@ static void keep_objects(void)
     }
 }
 
-static void touch_more(char *area)
+static void keep_sizes(void)
 {
-    for (size_t at = 0; at < MAPPED; at += 100 << 10) {
-        memset(area + at, 1, 100 << 10);
+    for (;;) {
+        for (size_t i = 0; i < 10; i++)
+            memset(malloc(512 << i / 2), 1, 512 << i / 2);
+        sleep_ms(10);
+    }
+}
+
+static char *map_file(const char *path)
+{
+    int fd = open(path, O_RDWR | O_CREAT, 0600);
+    char *area = ftruncate(fd, MAPPED)
+                     ? MAP_FAILED
+                     : mmap(NULL, MAPPED, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+
+    if (area == MAP_FAILED)
+        abort();
+    return area;
+}
+
+static void touch_more(char *area, size_t step)
+{
+    for (size_t at = 0; at < MAPPED; at += step) {
+        memset(area + at, 1, step);
         sleep_ms(50);
     }
 }
@@ -80,14 +107,19 @@ static void touch_more(char *area)
 int main(int argc, char **argv)
 {
     const char *mode = argc > 1 ? argv[1] : "";
-    size_t freed = argc > 2 ? waste((size_t)atol(argv[2]) << 20) : 0;
+    const int file = strcmp(mode, "file") == 0;
+    size_t freed = argc > 2 && !file ? waste((size_t)atol(argv[2]) << 20) : 0;
 
     printf("ready %zu\n", freed);
     fflush(stdout);
     if (strcmp(mode, "waste") == 0)
         tremble(map(NOISE));
-    if (strcmp(mode, "grow") == 0)
+    if (strcmp(mode, "grow") == 0 || strcmp(mode, "reuse") == 0)
         keep_objects();
-    touch_more(map(MAPPED + (1 << 20)));
+    if (strcmp(mode, "sizes") == 0)
+        keep_sizes();
+    if (file)
+        touch_more(map_file(argv[2]), 100 << 10);
+    touch_more(map(MAPPED + (1 << 20)), strcmp(mode, "little") ? 100 << 10 : 4 << 10);
     return 0;
 }

@@ -10,6 +10,7 @@ static struct explain_facts usual(void)
                                   .jemalloc = true,
                                   .counts = true,
                                   .objects = true,
+                                  .wasteful = true,
                                   .prof = PROF_READY,
                                   .profile = true,
                                   .rise = RISE_NONE};
@@ -40,8 +41,8 @@ static void test_halted(void)
     CHECK(explain_decide(&facts) == STEP_PEEK);
     facts.objects = false;
     CHECK(explain_decide(&facts) == STEP_AGAIN);
-    facts.unclear = true;
-    CHECK(explain_decide(&facts) == STEP_STATS_READ);
+    facts.unclear = true; /* memory shows no more than it did */
+    CHECK(explain_decide(&facts) == STEP_AGAIN);
     facts.jemalloc = false;
     CHECK(explain_decide(&facts) == STEP_AGAIN);
 }
@@ -78,7 +79,12 @@ static void test_free_memory(void)
     facts.slack = EXPLAIN_SLACK - 0.01;
     CHECK(explain_decide(&facts) == STEP_DUMP);
     facts.free_pages = facts.slack = 0.9;
-    facts.callable = false;
+    facts.callable = false; /* frag reads */
+    CHECK(explain_decide(&facts) == STEP_FRAG);
+    facts.wasteful = false; /* a tiny process, of which frag would say that nothing is wasted */
+    CHECK(explain_decide(&facts) == STEP_DUMP);
+    facts.wasteful = true;
+    facts.objects = false;
     CHECK(explain_decide(&facts) == STEP_DUMP);
 }
 
@@ -94,7 +100,8 @@ static void test_in_use(void)
     facts.unclear = true;
     CHECK(explain_decide(&facts) == STEP_STATS);
     facts.callable = false;
-    CHECK(explain_decide(&facts) == STEP_STATS_READ);
+    CHECK(explain_decide(&facts) == STEP_PEEK);
+    facts.callable = true;
     facts.counts = false;
     CHECK(explain_decide(&facts) == STEP_PEEK);
     facts.objects = false; /* before 5.0 */
@@ -108,7 +115,7 @@ static void test_all(void)
 {
     unsigned long seen = 0;
 
-    for (unsigned bits = 0; bits < 1u << 13; bits++)
+    for (unsigned bits = 0; bits < 1u << 14; bits++)
         for (unsigned prof = 0; prof <= PROF_READY; prof++)
             for (unsigned rise = 0; rise <= RISE_FALLING; rise++) {
                 const struct explain_facts facts = {.readable = bits & 1,
@@ -124,10 +131,11 @@ static void test_all(void)
                                                     .minor = bits & 1024,
                                                     .outside = bits & 2048 ? 0.6 : 0,
                                                     .ended = bits & 4096,
+                                                    .wasteful = bits & 8192,
                                                     .prof = (enum prof_verdict)prof,
                                                     .rise = (enum rise_state)rise};
                 enum explain_step step = explain_decide(&facts);
-                bool calls = step == STEP_PURGE || step == STEP_FRAG || step == STEP_STATS;
+                bool calls = step == STEP_PURGE || step == STEP_STATS;
                 seen |= 1ul << step;
                 bool reads_core = step == STEP_DUMP || step == STEP_PEEK || step == STEP_CORE;
                 bool is_possible = !calls || facts.callable;
@@ -280,8 +288,23 @@ static void test_order(void)
     }
 }
 
+/* Huge pages are in no RSS, and may be most of what the process has. */
+static void test_huge_pages(void)
+{
+    enum explain_headline order[HEADLINES];
+    struct explain_amounts amounts = {.whole = 6 << 20};
+
+    amounts.parts[HEADLINE_IN_USE] = 4 << 20;
+    amounts.parts[HEADLINE_HUGE] = 100 << 20;
+    CHECK(explain_rank(&amounts, order) == 1 && order[0] == HEADLINE_HUGE);
+    amounts.parts[HEADLINE_IN_USE] = 400 << 20;
+    amounts.whole = 402 << 20;
+    CHECK(explain_rank(&amounts, order) == 2 && order[1] == HEADLINE_HUGE);
+}
+
 int main(void)
 {
+    test_huge_pages();
     test_order();
     test_minor_growth();
     test_outside();

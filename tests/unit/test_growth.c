@@ -139,7 +139,7 @@ static bool writes(const struct made *made, struct display *display, double seco
     bool good = out && growth_make(&growth, &made->samples, seconds);
 
     if (good) {
-        growth_write(&growth, &made->samples, display, out);
+        growth_write(&growth, &made->samples, display, true, out);
         growth_free(&growth);
     }
     good = out && fclose(out) == 0 && good && strcmp(text, wanted) == 0;

@@ -96,6 +96,23 @@ static void test_several_classes(void)
     CHECK(part->state == PART_GROWS);
 }
 
+/* The whole has each of its classes already. */
+static void test_whole_and_classes(void)
+{
+    struct scene scene;
+    const struct part *part;
+
+    make_scene(&scene, rising);
+    scene.verdict.growth = 30 * MIB;
+    scene.verdict.leading = VERDICT_ALL_CLASSES;
+    for (unsigned i = 0; i < CLASSES; i++)
+        scene.grown[i] = (struct verdict_class){.growth = 10 * MIB, .grows = true};
+    scene.samples.count = 0;
+    part = make_objects(&scene, VERDICT_CLASSES);
+    CHECK(scene.parts.count == 1);
+    CHECK(part->size == 0 && part->bytes == 30 * MIB);
+}
+
 static void test_candidates(void)
 {
     struct scene scene;
@@ -187,6 +204,7 @@ int main(void)
 {
     test_one_class();
     test_several_classes();
+    test_whole_and_classes();
     test_candidates();
     test_unsampled();
     test_not_steady();

@@ -1,6 +1,7 @@
 /* Memory limits: the files of cgroup v1 and v2, and the way to the root. */
 #include "check.h"
 #include "host/cgroup.h"
+#include "host/group_account.h"
 #include "host/limits.h"
 #include "tree.h"
 
@@ -40,9 +41,11 @@ static void test_texts(void)
     uint64_t value = 0;
     struct limit_use use;
 
-    CHECK(limit_inactive_parse(v1, sizeof v1 - 1, false, &value) && value == 8192);
-    CHECK(limit_inactive_parse(v2, sizeof v2 - 1, true, &value) && value == 12288);
-    CHECK(!limit_inactive_parse(v2, sizeof v2 - 1, false, &value));
+    CHECK(limit_files_parse(v1, sizeof v1 - 1, false, false, &value) && value == 8192);
+    CHECK(limit_files_parse(v1, sizeof v1 - 1, false, true, &value) && value == 1);
+    CHECK(limit_files_parse(v2, sizeof v2 - 1, true, false, &value) && value == 12288);
+    CHECK(!limit_files_parse(v2, sizeof v2 - 1, true, true, &value));
+    CHECK(!limit_files_parse(v2, sizeof v2 - 1, false, false, &value));
     CHECK(limit_meminfo_parse(meminfo, sizeof meminfo - 1, &use));
     CHECK(use.limit == 24682540ull * 1024 && use.used == (24682540ull - 24166144) * 1024);
     CHECK(!limit_meminfo_parse(meminfo, 20, &use));
@@ -259,8 +262,82 @@ static void test_zero(void)
     close_host(&tree, &proc, &limits);
 }
 
+/* ---- what a cgroup has beside one process ---- */
+
+static void test_account_of_version_2(void)
+{
+    struct tree tree;
+    struct procfs proc;
+    struct limits limits;
+    struct group_account account;
+
+    if (!make_host(&tree, false, "0::/pod/app\n"))
+        return;
+    tree_write(&tree, "v2/pod/memory.max", "134217728\n");
+    tree_write(&tree, "v2/pod/memory.current", "67108864\n");
+    tree_write(&tree, "v2/pod/memory.stat",
+               "anon 20971520\nfile 30408704\nkernel 9437184\nkernel_stack 65536\n"
+               "pagetables 2097152\nsock 4194304\nshmem 12582912\nhugetlb 8388608\n"
+               "inactive_file 1048576\nactive_file 16777216\nslab 6291456\n");
+    tree_write(&tree, "v2/pod/cgroup.procs", "");
+    tree_write(&tree, "v2/pod/app/memory.max", "max\n");
+    tree_write(&tree, "v2/pod/app/memory.current", "6291456\n");
+    tree_write(&tree, "v2/pod/app/cgroup.procs", "42\n0\n");
+    tree_write(&tree, "v2/pod/side/cgroup.procs", "50\n51\n52\n53\n54\n");
+    tree_write(&tree, "proc/42/status",
+               "VmRSS:\t6144 kB\nRssAnon:\t4096 kB\nRssFile:\t1024 kB\nRssShmem:\t1024 kB\n");
+    tree_write(&tree, "proc/50/status", "VmRSS:\t900 kB\nRssAnon:\t800 kB\n");
+    tree_write(&tree, "proc/51/status", "VmRSS:\t9000 kB\nRssAnon:\t8000 kB\n");
+    tree_write(&tree, "proc/51/stat", "51 (wor ker) S 1 1 1 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 7 0 0");
+    tree_write(&tree, "proc/53/status", "VmRSS:\t5000 kB\nRssAnon:\t4000 kB\n");
+    tree_write(&tree, "proc/54/status", "VmRSS:\t50 kB\nRssAnon:\t40 kB\n");
+    if (!open_host(&tree, &proc, &limits))
+        return;
+    group_account_read(&proc, 42, 1, &account);
+    CHECK(account.known && account.processes == 5);
+    CHECK(account.kinds[GROUP_PROCESSES] == 16 * MIB && account.kinds[GROUP_SHARED] == 11 * MIB);
+    CHECK(account.kinds[GROUP_FILES] == 15 * MIB && account.kinds[GROUP_SOCKETS] == 4 * MIB);
+    CHECK(account.kinds[GROUP_HUGE] == 8 * MIB && account.kinds[GROUP_SLAB] == 6 * MIB);
+    CHECK(account.kinds[GROUP_TABLES] == 2 * MIB && account.kinds[GROUP_KERNEL] == 1 * MIB);
+    CHECK(account.largest[0].pid == 51 && account.largest[0].own == 8000 * 1024);
+    CHECK(strcmp(account.largest[0].comm, "wor ker") == 0);
+    CHECK(account.largest[1].pid == 53 && account.largest[2].pid == 50);
+    group_account_read(&proc, 42, 0, &account); /* it has no memory.stat */
+    CHECK(!account.known);
+    group_account_read(&proc, 42, 7, &account);
+    CHECK(!account.known);
+    close_host(&tree, &proc, &limits);
+}
+
+static void test_account_of_version_1(void)
+{
+    struct tree tree;
+    struct procfs proc;
+    struct limits limits;
+    struct group_account account;
+
+    if (!make_host(&tree, true, "4:memory:/app\n0::/\n"))
+        return;
+    tree_write(&tree, "v1/app/memory.usage_in_bytes", "52428800\n");
+    tree_write(&tree, "v1/app/memory.kmem.usage_in_bytes", "3145728\n");
+    tree_write(&tree, "v1/app/memory.stat",
+               "cache 1\nrss 2\nshmem 3\ntotal_cache 15728640\ntotal_rss 20971520\n"
+               "total_shmem 10485760\ntotal_inactive_file 1048576\ntotal_active_file 4194304\n");
+    tree_write(&tree, "v1/app/cgroup.procs", "42\n");
+    tree_write(&tree, "proc/42/status", "VmRSS:\t6144 kB\nRssAnon:\t5120 kB\n");
+    if (!open_host(&tree, &proc, &limits))
+        return;
+    group_account_read(&proc, 42, 0, &account);
+    CHECK(account.known && account.processes == 0);
+    CHECK(account.kinds[GROUP_PROCESSES] == 15 * MIB && account.kinds[GROUP_SHARED] == 10 * MIB);
+    CHECK(account.kinds[GROUP_FILES] == 4 * MIB && account.kinds[GROUP_KERNEL] == 3 * MIB);
+    close_host(&tree, &proc, &limits);
+}
+
 int main(void)
 {
+    test_account_of_version_1();
+    test_account_of_version_2();
     test_numbers();
     test_texts();
     test_paths();

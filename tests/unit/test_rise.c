@@ -23,6 +23,7 @@ static void test_states(void)
     static const double noise[] = {100, 100.1, 100, 100.2, 100.1, 100.2, 100.1, 100.2, 100, 100.1};
     static const double step[] = {100, 100, 100, 100, 100, 164, 164, 164, 164, 164, 164};
     static const double churn[] = {100, 120, 100, 120, 100, 120, 100, 120, 100, 120, 101};
+    static const double sinking[] = {101, 120, 100, 120, 100, 120, 100, 120, 100, 120, 100};
     static const double falling[] = {100, 98, 96, 94, 92, 90, 88, 86, 84, 82, 80};
     struct rise rise = judge(steady, 11);
 
@@ -31,7 +32,8 @@ static void test_states(void)
     CHECK(judge(flat, 11).state == RISE_NONE && judge(flat, 11).per_second == 0);
     CHECK(judge(noise, 10).state == RISE_NONE);
     CHECK(judge(step, 11).state == RISE_STEP && judge(step, 11).change == (int64_t)(64 * MIB));
-    CHECK(judge(churn, 11).state == RISE_NONE);
+    CHECK(judge(churn, 11).state == RISE_SWINGING && judge(churn, 11).change == (int64_t)MIB);
+    CHECK(judge(sinking, 11).state == RISE_SWINGING && judge(sinking, 11).change < 0);
     CHECK(judge(falling, 11).state == RISE_FALLING && judge(falling, 11).per_second < 0);
 }
 
@@ -55,9 +57,22 @@ static void test_too_few(void)
     for (int i = 0; i < 3; i++)
         rise_add(&same, 7, MIB * (unsigned)i);
     CHECK(rise_judge(&same).state == RISE_UNKNOWN && rise_judge(&same).per_second == 0);
-    for (unsigned i = 0; i < RISE_POINTS + 5; i++)
-        rise_add(&full, i, i);
-    CHECK(full.count == RISE_POINTS && full.bytes[RISE_POINTS - 1] == RISE_POINTS - 1);
+    for (unsigned i = 0; i <= RISE_POINTS; i++)
+        rise_add(&full, i, 2 * i);
+    CHECK(full.count == RISE_POINTS / 2 + 1); /* every second one, and the newest */
+    CHECK(full.time_ns[1] == 2 && full.bytes[1] == 4 &&
+          full.time_ns[RISE_POINTS / 2] == RISE_POINTS);
+}
+
+/* Halves that differ say little of the time to come. */
+static void test_uneven(void)
+{
+    static const double steady[] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10},
+                        slower[] = {0, 2, 4, 6, 8, 10, 11, 12, 13, 14, 15},
+                        nearly[] = {0, 1, 2, 3, 4, 5, 5.9, 6.8, 7.7, 8.6, 9.5};
+
+    CHECK(!judge(steady, 11).uneven && !judge(nearly, 11).uneven);
+    CHECK(judge(slower, 11).uneven);
 }
 
 static void test_time_left(void)
@@ -79,6 +94,7 @@ int main(void)
     test_states();
     test_every_third();
     test_too_few();
+    test_uneven();
     test_time_left();
     return check_result();
 }
