@@ -123,9 +123,8 @@ const struct option_row option_rows[] = {
     {"allocator", '\0', OPTION_FLAG, AT(report.keep_allocator), VIEW, 0, OPTIONS_PROFILE, NULL,
      "keep the allocator's own calls"},
     {"no-fold", '\0', OPTION_FLAG, AT(report.no_fold), VIEW, 0, OPTIONS_PROFILE, NULL,
-     "keep the innermost calls of the language's library (std::, alloc::, operator new); by "
-     "default "
-     "their memory counts as their caller's"},
+     "keep the innermost calls of the language's library (std::, operator new) and wrappers of "
+     "malloc; by default their memory counts as their caller's"},
     {"full-names", '\0', OPTION_FLAG, AT(report.full_names), VIEW, 0, OPTIONS_PROFILE, NULL,
      "show names with template arguments, return types and parameters"},
     {"depth", '\0', OPTION_TEXT, AT(report.depth), VIEW, 0, OPTIONS_PROFILE, "N",

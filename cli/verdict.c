@@ -145,15 +145,17 @@ const char *verdict_why(const struct build *build, const struct conf *conf, char
     const struct conf_source *const sources[] = {&conf->variable, &conf->link, &conf->symbol,
                                                  &conf->built_in};
     char name[CONF_NAME_MAX];
+    size_t len;
 
     out[0] = '\0';
+    /* What was set in vain for it to be read comes before what others have built in. */
+    if (conf->foreign.set && !conf->variable.set && conf_value(conf->foreign.text, "prof", &len))
+        snprintf(out, size, "it reads %s, not %s", conf->variable.name,
+                 message_clean(conf->foreign.name, name, sizeof name));
     for (size_t i = 0; i < ARRAY_LEN(sources) && !*out; i++) {
         struct search search = {build, sources[i], out, size};
         verdict_flaws(sources[i], build, visit_flaw, &search);
     }
-    if (!*out && conf->foreign.set && !conf->variable.set)
-        snprintf(out, size, "it reads %s, not %s", conf->variable.name,
-                 message_clean(conf->foreign.name, name, sizeof name));
     return out;
 }
 

@@ -115,6 +115,22 @@ fault_code access_read(struct attachment *attachment, struct sink *sink, struct 
     return FAULT_NONE;
 }
 
+/* True if memory tells that it cannot profile: no call could switch it on, or has to say so. */
+static bool lacks_profiling(struct build *build)
+{
+    if (build->opt_prof == FACT_NO && build->config_prof == FACT_UNKNOWN)
+        build->config_prof = FACT_YES; /* as reader_open does */
+    return build->opt_prof == FACT_NO || build->config_prof == FACT_NO;
+}
+
+fault_code access_check_profiling(struct attachment *attachment, struct fault *fault)
+{
+    struct prof_state state;
+
+    attachment_read_facts(attachment, &state);
+    return lacks_profiling(&state.build) ? build_can_profile(&state.build, fault) : FAULT_NONE;
+}
+
 static void drain_to_output(void *ctx, const unsigned char *bytes, size_t len)
 {
     output_write(ctx, bytes, len);
@@ -190,14 +206,6 @@ static fault_code read_held(struct attachment *attachment, void *ctx, struct fau
         rc = dump_streamable(injection, &attachment->instance, state, &attachment->caller.hooks,
                              fault);
     return rc;
-}
-
-/* True if memory tells that it cannot profile: no call could switch it on, or has to say so. */
-static bool lacks_profiling(struct build *build)
-{
-    if (build->opt_prof == FACT_NO && build->config_prof == FACT_UNKNOWN)
-        build->config_prof = FACT_YES; /* as reader_open does */
-    return build->opt_prof == FACT_NO || build->config_prof == FACT_NO;
 }
 
 /* Why no byte is proven, where no call can be made; nothing is found in a memory that is gone. */
@@ -317,23 +325,27 @@ fault_code access_switch(struct attachment *attachment, bool active,
 
 /* ---- the output ---- */
 
-/* What else a page says of the process in its title, as far as it is still there. */
+/* What else a page says of the process in its title; of a core file, or after its end, the time. */
 static void describe_process(const struct attachment *attachment, struct presentation *presentation,
                              uint64_t time_ns)
 {
     const struct target *target = &attachment->target;
     struct display *display = &presentation->display;
     char *words = presentation->command;
-    ssize_t len = procfs_read(target->proc, words, sizeof presentation->command, "%d/cmdline",
-                              (int)target_via(target));
+    struct fault ignored;
+    ssize_t len;
 
+    display->time_ns = time_ns;
+    if (!target->stat.pid || target_check(target, &ignored) != FAULT_NONE)
+        return;
+    len = procfs_read(target->proc, words, sizeof presentation->command, "%d/cmdline",
+                      (int)target_via(target));
     while (len > 0 && !words[len - 1])
         len--;
     for (ssize_t i = 0; i < len; i++)
-        words[i] = words[i] ? words[i] : ' ';
+        words[i] = (unsigned char)words[i] < ' ' ? ' ' : words[i]; /* lines of a script, too */
     display->command = len > 0 ? words : NULL;
     display->rss = target_rss(target);
-    display->time_ns = time_ns;
 }
 
 fault_code capture_write_series(struct attachment *attachment, struct presentation *presentation,

@@ -63,6 +63,9 @@ fault_code access_read(struct attachment *attachment, struct sink *sink, struct 
 fault_code access_profile(struct attachment *attachment, struct capture *capture,
                           const struct dump_after *after, struct fault *fault);
 
+/* FAULT_PROF_*, without a call, if memory tells that this process cannot profile. */
+fault_code access_check_profiling(struct attachment *attachment, struct fault *fault);
+
 /* ---- the switch ---- */
 
 /*

@@ -44,12 +44,14 @@ static fault_code call_for_gauges(struct attachment *attachment, void *ctx, stru
     struct counted *counted = &account->counted;
     /* Of the records: what sampling adds to allocated, or leaves out of it. */
     const uint64_t apart = counted->in_use - counted->gauges.allocated;
+    struct stats_gauges gauges;
     struct build build;
-    fault_code rc = stats_read(&attachment->caller.injection, &attachment->instance, &build,
-                               &counted->gauges, fault);
+    fault_code rc =
+        stats_read(&attachment->caller.injection, &attachment->instance, &build, &gauges, fault);
 
     if (rc != FAULT_NONE)
         return rc;
+    counted->gauges = gauges;
     counted->in_use = counted->gauges.allocated + (counted->has_sampling ? apart : 0);
     memcpy(account->build.text, build.text, sizeof build.text);
     account->build.config_stats = build.config_stats;

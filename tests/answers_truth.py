@@ -30,6 +30,8 @@ import lib
 KIB, MIB = 1 << 10, 1 << 20
 # Libraries and the victim's own output use so much that the ledger does not have.
 OWN = 512 * KIB
+# What a look changes by itself.
+MOMENT = 64 * KIB
 RIGHT, UNCLEAR, WRONG = "right", "unclear", "wrong"
 NO_DECAY = "dirty_decay_ms:0,muzzy_decay_ms:0"
 PERIODS = (10, 12, 14, 17, 19)
@@ -210,7 +212,8 @@ def check_agreement(answers):
         if verb == first:
             continue
         differing = ["%s %s and %s" % (name, found[first][name], parts[name])
-                     for name in PARTS + ("absent",) if found[first][name] != parts[name]]
+                     for name in PARTS + ("absent",)
+                     if not near(found[first][name] or 0, parts[name] or 0, MOMENT)]
         word = WRONG if differing else RIGHT
         yield word, "%s = %s" % (first, verb), "; ".join(differing)
 

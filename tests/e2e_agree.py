@@ -139,8 +139,8 @@ class Agree(allocators.TestCase):
         program = shutil.which("redis-server")
         if not program:
             self.skipTest("redis-server is not installed")
-        for conf in (PROFILED % 12 + ",dirty_decay_ms:-1", PROFILED % 12 + ",background_thread:true,dirty_decay_ms:0",
-                     "dirty_decay_ms:-1"):
+        for conf in ("dirty_decay_ms:-1", "background_thread:true,dirty_decay_ms:0"):
+            conf = PROFILED % 12 + "," + conf
             with self.subTest(conf=conf):
                 self.check_redis(program, conf)
 
@@ -162,7 +162,6 @@ class Agree(allocators.TestCase):
 
         each_key(100000, "redis.call('set', 'key:'..i, string.rep('x', 100))")
         each_key(500, "redis.call('set', 'large:'..i, string.rep('x', 40000))")
-        self.assert_alike(process.pid, 1 << 20)
         each_key(100000, "if i % 10 > 0 then redis.call('del', 'key:'..i) end")
         each_key(500, "if i % 10 > 0 then redis.call('del', 'large:'..i) end")
         told = self.assert_alike(process.pid, 1 << 20)

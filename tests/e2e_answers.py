@@ -32,7 +32,7 @@ class Answers(lib.TestCase):
 
     def test_four_sizes(self):
         """Of one function: each sample counts for its own size class."""
-        self.check("four", "lg14", "explain headline", "frag rows", "stats in_use", "stats between")
+        self.check("four", "lg14", "explain headline", "frag rows", "stats in_use", "stats slabs")
 
     def test_many_stacks(self):
         self.check("stacks", "lg10", "explain headline", "frag rows")

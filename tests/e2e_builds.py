@@ -21,6 +21,7 @@ class WithoutProfiling(allocators.TestCase):
                 for words in (("on",), ("off",), ("dump",), ("dump", "-o", "-")):
                     result = lib.run_tool(words[0], allocator.pid, *words[1:])
                     self.assert_failed(result, lib.PROFILING_OFF, "config.prof is false")
+                    self.assertNotIn(" stopped for ", result.err)
                 told = json.loads(lib.run_tool("status", "--json", allocator.pid).text)
                 self.assertEqual((told["verdict"], told["config.prof"]), ("absent", False))
                 self.assertIn("--enable-prof", told["next"])
@@ -29,6 +30,48 @@ class WithoutProfiling(allocators.TestCase):
                 self.assertIs(json.loads(report)["jemalloc"]["config"]["prof"], False)
                 self.assertTrue(allocator.alive())
                 allocator.ask("work 10")
+
+
+PREFIXED = """
+#include <stddef.h>
+#include <stdio.h>
+void *_rjem_malloc(size_t size);
+int main(void)
+{
+    return puts(_rjem_malloc(1) ? "ready" : "") < 0 || fflush(stdout) || getchar() == 'x';
+}
+"""
+
+
+class WithPrefixAndSettings(lib.TestCase):
+    """As Rust builds it: it reads another variable, and has a string of its own."""
+
+    def start(self, **env):
+        library = releases.built("5.3.0", "--with-jemalloc-prefix=_rjem_",
+                                 "--with-malloc-conf=prof=true,narenas:2")
+        place = self.directory()
+        source, program = os.path.join(place, "prefixed.c"), os.path.join(place, "prefixed")
+        with open(source, "w") as file:
+            file.write(PREFIXED)
+        os.symlink(library, os.path.join(place, "libjemalloc.so.2")) # its path has a colon
+        releases.run(["cc", source, library, "-o", program], place)
+        env = lib.tool_environment(dict(env, LD_LIBRARY_PATH=place))
+        process = self.process([program], env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                               stderr=subprocess.DEVNULL)
+        self.assertEqual(process.stdout.readline(), b"ready\n")
+        return json.loads(self.assert_ran(lib.run_tool("status", "--json", process.pid)).text)
+
+    def test_status(self):
+        told = self.start()
+        self.assertEqual(told["built_in_value"], "prof=true,narenas:2")
+        self.assertEqual(told["cause"], "jemalloc rejected 'prof=true' in --with-malloc-conf")
+        proposed = "_RJEM_MALLOC_CONF=prof:true,prof_active:false"
+        self.assertTrue(told["next"].startswith("start it with %s;" % proposed), told["next"])
+        told = self.start(MALLOC_CONF="prof:true")
+        self.assertEqual(told["cause"], "it reads _RJEM_MALLOC_CONF, not MALLOC_CONF")
+        self.assertIn(" %s;" % proposed, told["next"])
+        name, _, value = proposed.partition("=")
+        self.assertEqual(self.start(**{name: value})["verdict"], "inactive")
 
 
 class WithoutStatistics(allocators.TestCase):
@@ -54,6 +97,26 @@ class WithoutStatistics(allocators.TestCase):
         self.assert_failed(result, lib.REFUSED, "config.stats is false")
         report = self.assert_ran(lib.run_tool("stats", "--full", "--json", allocator.pid)).text
         self.assertIs(json.loads(report)["jemalloc"]["config"]["stats"], False)
+        self.assert_well(allocator)
+
+    def test_parts(self):
+        """What the records tell without statistics is the same in each verb that reads them."""
+        library = releases.built("5.3.0", "--disable-stats")
+        allocator = self.allocator("5.3.0", library=library, words=("--threads", 1))
+        allocator.ask("comb 100000 48")
+
+        def tell(verb, *words):
+            return json.loads(
+                self.assert_ran(lib.run_tool(verb, "--json", *words, allocator.pid)).text)
+
+        told = [tell("stats"), tell("stats", "--no-call"), tell("frag")["parts"],
+                tell("explain")["jemalloc"]["parts"], tell("top", "--once", "--no-call")["gauges"]]
+        for name in ("in_use", "sampling", "slabs", "padding", "free_pages", "retained", "absent"):
+            for other in told[1:]:
+                self.assertAlmostEqual(other[name], told[0][name], delta=1 << 16, msg=name)
+        for verb in ("stats", "frag"):
+            self.assertRegex(self.assert_ran(lib.run_tool(verb, allocator.pid)).text,
+                             r"(?m)^  slabs +[\d.]+ [KM]iB +[\d.]+ % ")
         self.assert_well(allocator)
 
     def test_every_thread_samples(self):

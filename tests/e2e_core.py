@@ -397,7 +397,7 @@ class Status(Case):
         self.assertRegex(result.text, r"(?m)^  prof\.active +yes  ")
         self.assertIn("MALLOC_CONF='%s'" % CONF, result.text)
         self.assertIn("attach: not possible: the process has ended\n", result.text)
-        self.assertIn("next: jeattach dump --core %s -o FILE\n" % core, result.text)
+        self.assertIn("next: jeattach dump --core %s -f text\n" % core, result.text)
 
     def test_json(self):
         before, core = self.crash(self.process_with_samples())

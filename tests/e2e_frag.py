@@ -254,6 +254,10 @@ class Frag(lib.TestCase):
         self.assertEqual(told["not_sampled"] + told["own"], told["parts"]["slabs"])
         text = self.assert_ran(lib.run_tool("frag", process.pid)).text
         self.assertIn("next: jeattach on %d" % process.pid, text)
+        self.assert_ran(lib.run_tool("on", process.pid)) # these objects are older than that
+        text = self.assert_ran(lib.run_tool("frag", process.pid)).text
+        self.assertNotIn("jeattach on ", text)
+        self.assertIn("next: jeattach peek %d" % process.pid, text)
 
     def test_no_waste(self):
         process, waste = self.start_waster("full", sample=19)

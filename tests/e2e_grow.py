@@ -526,7 +526,7 @@ class Verb(TestCase):
         self.assertIn(b"another program", err)
         told = json.loads(out.decode().splitlines()[0])
         # What was not seen to its end is not judged.
-        self.assertIsNone(told["verdict"], told)
+        self.assertEqual((told["verdict"], told["ended"]), (None, "replaced"), told)
         self.assertRegex(told["answer"], r"\Awas replaced by another program after \S+ m?s; until then")
         self.assertGreaterEqual(told["faults"]["after"]["rss"], told["faults"]["before"]["rss"])
 

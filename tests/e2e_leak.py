@@ -9,6 +9,7 @@ import subprocess
 
 import e2e_record
 import lib
+import perf_events
 
 
 class Leaky:
@@ -178,9 +179,31 @@ class Leak(e2e_record.TestCase):
                 result = self.leak(leaky.pid, "-d", "100ms", "-o", path)
                 self.assertIn(sign, self.read(path))
                 self.assertRegex(result.text, r"(?m)^RSS: .* -> .* in [\d.]+ m?s")
+        self.assert_titled(leaky, os.path.join(place, "x.html"))
         result = self.leak(leaky.pid, "-d", "100ms", "-f", "folded")
         self.assertNotIn("RSS: ", result.text)
         self.assert_active(leaky.pid, False)
+
+    def assert_titled(self, leaky, path):
+        """The process with its command line, the time and the RSS."""
+        data = json.loads(self.read(path).decode().split('id="data">')[1].split("</script>")[0])
+        self.assertEqual(data["title"], "leaky[%d]" % leaky.pid)
+        self.assertIn("/leaky ", data["command"])
+        self.assertLess(abs(data["time"] / 1000 - os.stat(path).st_mtime), 60)
+        self.assertGreater(data["rss"], 1 << 20)
+        self.assertEqual((data["compares"], data["touched"]), (True, False))
+
+    def test_page_of_faults(self):
+        """It does not call pages that were touched first memory in use."""
+        perf_events.require()
+        leaky = Leaky(self)
+        place = self.directory()
+        path, text = (os.path.join(place, name) for name in ("x.html", "x.txt"))
+        self.leak(leaky.pid, "--faults", "-d", "300ms", "-o", path)
+        data = json.loads(self.read(path).decode().split('id="data">')[1].split("</script>")[0])
+        self.assertIs(data["touched"], True)
+        self.leak(leaky.pid, "--faults", "-d", "300ms", "-o", text)
+        self.assertRegex(self.read(text).decode(), r"\nfirst touched: .*\n")
 
     def test_refused(self):
         leaky = Leaky(self)

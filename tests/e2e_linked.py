@@ -196,6 +196,9 @@ class Linked(lib.TestCase):
                     self.assertRegex(text, r"(?m)^  other +[\d.]+ MiB +[\d.]+ %%  jemalloc of %s "
                                      r"\(--instance %s\)$" % (module, numbers[other]))
             self.assertEqual(self.parts(verb, process.pid)["other"] // (8 * MIB), 5)
+        answer = self.assert_ran(lib.run_tool(process.pid)).text.replace("\n", " ")
+        self.assertRegex(answer, r"\A\S+ uses \S+ MiB: 4\S* MiB \(\d+ %%\) of it is of another jemalloc, "
+                         r"in %s \(--instance %s\)" % (os.path.basename(program), numbers["je_"]))
 
     def test_growth_of_two(self):
         """What one of them allocates grows once, whichever is looked at."""

@@ -67,6 +67,12 @@ class Hidden(Screens):
             table, r"(?m)^and 300 more functions: 900000( B)? \(52\.9%\), each at most 3000( B)? \("
         )
 
+    def test_no_rows_of_zero(self):
+        """Callers that allocate nothing themselves are in the order by the whole."""
+        heap = self.heap()
+        self.assertNotRegex(self.run_report(heap).text, r"(?m)^ *0 ")
+        self.assertRegex(self.run_report(heap, "--sort", "cum").text, r"(?m)^ *0 .*main")
+
 
 class Filter(Screens):
     def test_shares_are_of_the_whole(self):

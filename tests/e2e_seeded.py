@@ -69,6 +69,16 @@ class Seeded(lib.TestCase):
     def test_c(self):
         self.assert_named(self.start_seeded([self.compile_c("leak.c")]), "session_new")
 
+    def test_started_by_a_link(self):
+        """As Debian's redis-server is one to redis-check-rdb: it is called as ps calls it."""
+        program = self.compile_c("leak.c", "-s")
+        link = os.path.join(os.path.dirname(program), "server")
+        os.symlink("program", link)
+        process = self.start_seeded([link])
+        stacks = self.assert_ran(lib.run_tool("dump", process.pid, "-f", "folded")).text
+        self.assertIn(";server+0x", stacks)
+        self.assertNotIn("program+0x", stacks)
+
     def test_wrappers_and_a_common_caller(self):
         """The first line names what asked for the memory, and what all of them are below."""
         process = self.start_seeded([self.compile_c("wrapped.c", "-O0")])

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 import subprocess
 
@@ -16,13 +17,34 @@ STATES = (
     ("prof:false", "disabled", "start it with "),
     ("prof:true,prof_active:false", "inactive", "jeattach on %(pid)d"),
     ("prof:true,prof_active:false,lg_prof_sample:19", "inactive", "jeattach on %(pid)d"),
-    ("prof:true", "active", "jeattach dump %(pid)d"),
-    ("prof:true,background_thread:true", "active", "jeattach dump %(pid)d"),
+    ("prof:true", "active", "jeattach dump %(pid)d -f text"),
+    ("prof:true,background_thread:true", "active", "jeattach dump %(pid)d -f text"),
     ("prof:true,prof_thread_active_init:false", "old_threads",
      "jeattach on --repair %(pid)d"),
     (DENSE, "dense", "jeattach mallctl %(pid)d prof.reset=19"),
-    (SPARSE, "sparse", "jeattach mallctl %(pid)d prof.reset=19   (drops"),
+    (SPARSE, "sparse", "jeattach mallctl %(pid)d prof.reset=19  # drops"),
 )
+# A value, the piece that jemalloc rejects, and a word of the reason.
+WRONG = (
+    ("opt.prof:true", "opt.prof:true", "without 'opt.'"),
+    ("opt.prof:true,prof:true,prof_active:false", "opt.prof:true", "reads no further"),
+    ("prof=true,narenas:2", "prof=true", "a colon"),
+    ("narenas:2, prof:true", " prof:true", "no blank"),
+    ('"prof:true"', '"prof:true"', "quotes"),
+    ("prof:1", "prof:1", "true or false"),
+    ("narenas:2,prof", "prof", "a value"),
+    ("narenas:2,pro:true", "pro:true", "did you mean prof?"),
+)
+SYMBOL = """
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+const char *malloc_conf = CONF;
+int main(void)
+{
+    return puts(malloc(1) ? "ready" : "") < 0 || fflush(stdout) || getchar() == 'x';
+}
+"""
 # strerror's texts for the codes of mallctl: they are not used to describe a state.
 STRERROR = ("no such file", "bad address", "invalid argument", "operation not permitted", "errno",
             "enoent", "efault")
@@ -75,6 +97,7 @@ class Status(allocators.TestCase):
         for words in (("on",), ("off",), ("dump",), ("dump", "-o", "-")):
             result = lib.run_tool(words[0], allocator.pid, *words[1:])
             self.assert_failed(result, lib.PROFILING_OFF, "opt.prof is false", "MALLOC_CONF=prof:true")
+            self.assertNotIn(" stopped for ", result.err) # memory tells
             for word in STRERROR:
                 self.assertNotIn(word, result.err.lower())
 
@@ -89,6 +112,134 @@ class Status(allocators.TestCase):
         self.assertIn("MALLOC_CONF=background_thread:false,prof:true", told["next"])
         self.assertIn("MALLOC_CONF='background_thread:false'", self.status(allocator.pid).text)
 
+    def test_off_of_several(self):
+        """Only those in which profiling is on are touched, and listed."""
+        confs = ("", "prof:true,prof_active:false", "prof:true", "prof:true")
+        allocators_ = [self.allocator("5.3.0", conf=conf) for conf in confs]
+        result = self.assert_ran(lib.run_tool("off", "-s", os.getpid()))
+        self.assertEqual([int(pid) for pid in re.findall(r"\[(\d+)\] prof.active: true -> false",
+                                                         result.text)],
+                         [allocator.pid for allocator in allocators_[2:]])
+        for allocator in allocators_[:2]:
+            self.assertNotIn("[%d]" % allocator.pid, result.text + result.err)
+        result = self.assert_ran(lib.run_tool("off", "-s", os.getpid()))
+        self.assertEqual(result.text, "")
+        self.assertIn("profiling is on in none of the processes that match", result.err)
+
+    def test_top_without_profiling_makes_no_call(self):
+        """Also where the records may not be read: the RSS remains."""
+        lib.require_root()
+        program = os.path.join(lib.VICTIMS, "allocator")
+        argv, env = releases.command("5.3.0", [program])
+        nobody = ["setpriv", "--reuid", str(lib.NOBODY), "--regid", str(lib.NOBODY), "--clear-groups"]
+        allocator = allocators.Allocator(self.directory(), nobody + argv, env, None)
+        self.addCleanup(allocator.stop)
+        lacking = "-dac_override,-dac_read_search"
+        done = subprocess.run(
+            ["setpriv", "--bounding-set", lacking, "--inh-caps", lacking, lib.TOOL, "top", "--json",
+             "-d", "100ms", "--count", "2", str(allocator.pid)],
+            capture_output=True, text=True, env=lib.tool_environment())
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertNotIn("stopped", done.stderr)
+        for line in done.stdout.splitlines():
+            self.assertEqual(json.loads(line)["profiling"], "disabled")
+        self.assert_well(allocator)
+
+    # ---- settings that jemalloc rejects ----------------------------------------------------
+
+    def assert_rejected(self, pid, source, piece, reason):
+        """The screen names the piece and its source. Returns the variable and the proposed value.
+        """
+        told = self.told(pid)
+        self.assertEqual(told["verdict"], "disabled")
+        row = next(row for row in told["rejected"] if row["source"] == source)
+        self.assertEqual(row["setting"], piece)
+        self.assertIn(reason, row["why"])
+        self.assertEqual(told["cause"], "jemalloc rejected '%s' in %s" % (piece, source))
+        text = self.status(pid).text
+        self.assertIn("\n                rejected: '%s': " % piece, text)
+        self.assertIn("\ncause: %s\n" % told["cause"], text)
+        return re.match(r"start it with (\w+)=([\w:,.-]+); ", told["next"]).groups()
+
+    def assert_proposal(self, conf):
+        """Started again with the proposed line, it can profile, and nothing is rejected."""
+        allocator = self.allocator("5.3.0", conf=conf)
+        told = self.told(allocator.pid)
+        self.assertEqual((told["verdict"], told["rejected"]), ("inactive", []))
+        self.assertEqual(allocator.said(), "")
+        allocator.stop()
+
+    def test_wrong_settings(self):
+        for conf, piece, reason in WRONG:
+            with self.subTest(conf=conf):
+                allocator = self.allocator("5.3.0", conf=conf)
+                self.assertIn("<jemalloc>: ", allocator.said())
+                name, proposed = self.assert_rejected(allocator.pid, "MALLOC_CONF", piece, reason)
+                self.assertEqual(name, "MALLOC_CONF")
+                # A setting that was in force stays.
+                self.assertEqual("narenas:2" in proposed, conf.startswith("narenas:2"))
+                allocator.stop()
+                self.assert_proposal(proposed)
+
+    def test_wrong_settings_that_hide_nothing(self):
+        """What was accepted counts: it profiles, and the rest is named all the same."""
+        for conf, piece in (("prof:true, prof_active:false", " prof_active:false"),
+                            ("prof:true,prof_actve:false", "prof_actve:false")):
+            allocator = self.allocator("5.3.0", conf=conf)
+            told = self.told(allocator.pid)
+            self.assertEqual((told["verdict"], told["cause"]), ("active", None))
+            self.assertEqual([row["setting"] for row in told["rejected"]], [piece])
+            allocator.stop()
+
+    def test_wrong_settings_of_another_version(self):
+        allocator = self.allocator("5.2.1", conf="hpa:true,prof:true")
+        told = self.told(allocator.pid)
+        self.assertEqual(told["verdict"], "active")
+        self.assertEqual(told["rejected"][0]["why"],
+                         "'hpa:true': jemalloc 5.2.1 has no such option")
+
+    def test_wrong_link(self):
+        allocator = self.in_root("prof=true")
+        name, proposed = self.assert_rejected(allocator.pid, "/etc/_rjem_malloc.conf", "prof=true",
+                                              "a colon")
+        self.assertEqual(name, "_RJEM_MALLOC_CONF")
+        self.assert_proposal(proposed)
+
+    def test_wrong_symbol(self):
+        place = self.directory()
+        source, program = os.path.join(place, "symbol.c"), os.path.join(place, "symbol")
+        with open(source, "w") as file:
+            file.write(SYMBOL)
+        releases.run(["cc", '-DCONF="prof:yes"', source, "-rdynamic", "-o", program], place)
+        argv, env = releases.command("5.3.0", [program])
+        process = self.process(argv, env=lib.tool_environment(env), stdin=subprocess.PIPE,
+                               stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+        self.assertEqual(process.stdout.readline(), b"ready\n")
+        _, proposed = self.assert_rejected(process.pid, "malloc_conf", "prof:yes", "true or false")
+        self.assert_proposal(proposed)
+
+    # ---- the next step ---------------------------------------------------------------------
+
+    def test_next_step_answers(self):
+        """The line is run as it is printed: a shell takes it, it answers, and stops nothing."""
+        where = self.directory()
+        os.symlink(lib.TOOL, os.path.join(where, "jeattach"))
+        path = where + os.pathsep + os.environ["PATH"]
+        for conf, verdict, _ in STATES:
+            if verdict == "disabled":
+                continue
+            allocator = self.allocator("5.3.0", conf=conf)
+            allocator.ask("work 1000")
+            done = subprocess.run(self.told(allocator.pid)["next"], shell=True, text=True,
+                                  capture_output=True, env=lib.tool_environment({"PATH": path}))
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertTrue(done.stdout.strip(), done.stderr)
+            if verdict == "active":
+                self.assertIn("no thread was stopped", done.stderr)
+                self.assertEqual(os.listdir(allocator.directory), ["stderr"])
+            self.assert_well(allocator)
+            allocator.stop()
+
     def test_hostile_value(self):
         """Control characters reach neither the terminal nor a shell."""
         conf = "abort:false,x:\x1b[31m;touch /tmp/x$(reboot)"
@@ -97,7 +248,7 @@ class Status(allocators.TestCase):
         allocator = self.with_environment({"MALLOC_CONF": conf})
         text = self.status(allocator.pid).text
         self.assertNotIn("\x1b", text)
-        self.assertIn("next: start it with MALLOC_CONF=prof:true,prof_active:false;", text)
+        self.assertIn("next: start it with MALLOC_CONF=abort:false,prof:true,prof_active:false;", text)
         self.assertEqual(self.told(allocator.pid)["variable_value"], conf)
 
     def with_environment(self, env):

@@ -360,6 +360,9 @@ class Verbs(lib.TestCase):
         rows = [(verb, "--call", "this verb has no option --call")
                 for verb in ("stats", "status", "frag", "leak", "top", "purge", "mallctl", "explain")]
         rows += [("leak", "--reset", "unknown option '--reset'"),
+                 ("leak", "--reset",
+                  "fix:   jeattach mallctl PID prof.reset=19, which drops all samples taken so far"),
+                 ("stats", "--call", "fix:   leave it out"), ("top", "--share", "fix:   leave it out"),
                  ("top", "--share=1", "unknown option '--share")]
         for verb, option, said in rows:
             with self.subTest(verb=verb, option=option):

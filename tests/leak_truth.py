@@ -247,6 +247,8 @@ def judge(told, truth):
     some = {name: most for name, (_, most) in truth.items() if name != "rss" and most >= LITTLE}
     denied = {name for name in FUNCTIONS if name not in some}
     verdict, answer = told.get("verdict"), told.get("answer", "")
+    if told.get("ended") and told["parts"]:  # it is not judged, but what was seen until then is told
+        verdict = told["parts"][0]["verdict"]
     accusing = answer if is_of_pages(told) else answer.partition("; first touched by: ")[0]
     named = list(dict.fromkeys(NAMED.findall(FEW.sub("", accusing))))
     if verdict in SHRUGS:
@@ -263,7 +265,7 @@ def judge(told, truth):
         return judgement
     if not grown:
         return Judgement("right", "")
-    if ", but objects of " in answer:  # that grow while more of others is freed
+    if ", but +" in answer:  # that grow while more of others is freed
         return Judgement("unclear", "nothing, but for a size")
     # What is freed at the same time may hide growth in objects of the same size.
     freed = sum(min(0, least) for name, (least, _) in truth.items() if name != "rss")

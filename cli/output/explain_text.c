@@ -111,11 +111,12 @@ static void print_explained_change(const struct explain *explain, FILE *out)
     if (apart > RISE_LEAST || apart < -RISE_LEAST)
         snprintf(more, sizeof more, ", RSS %s", units_change((double)rss->change, text));
     sparkline(points->bytes, points->count, SPARK_COLUMNS, locale_is_utf8(), spark);
-    print_labelled(
-        out, explain->with_shared ? "own+shared" : "own memory", "%s %s in %s%s; RSS peak %s; age %s",
-        spark, rise->change ? units_change((double)rise->change, change) : "unchanged",
-        units_duration(rise->ns, time), more, units_bytes((double)explain->resident.peak, peak),
-        units_duration(explain->age_ns, age));
+    print_labelled(out, explain->with_shared ? "own+shared" : "own memory",
+                   "%s %s in %s%s; RSS peak %s; age %s", spark,
+                   rise->change ? units_change((double)rise->change, change) : "unchanged",
+                   units_duration(rise->ns, time), more,
+                   units_bytes((double)explain->resident.peak, peak),
+                   units_duration(explain->age_ns, age));
 }
 
 /* ---- the parts ---- */

@@ -375,7 +375,7 @@ static void write_part_fact(const struct explain *explain, enum explain_headline
     const uint64_t whole = explain_whole(explain), all = explain_amount(explain, fact);
     const bool alone = fact == HEADLINE_OUTSIDE && explain->no_heap.code != FAULT_NONE;
     const uint64_t bytes = alone ? explain->outside_bytes : all;
-    char amount[UNITS_TEXT], size[UNITS_TEXT], share[16];
+    char amount[UNITS_TEXT], size[UNITS_TEXT], share[16], module[ACCOUNT_NAME];
 
     units_bytes((double)bytes, amount);
     if (fact == HEADLINE_SWAPPED || fact == HEADLINE_HUGE) {
@@ -400,6 +400,10 @@ static void write_part_fact(const struct explain *explain, enum explain_headline
         append_words(out, "%s", outside_words[explain->outside]);
     } else {
         append_words(out, "%s", explain->core ? core_words[fact] : words[fact]);
+        if (fact == HEADLINE_OTHER)
+            append_words(out, ", in %s (--instance %zu)",
+                         message_clean(explain->account.module, module, sizeof module),
+                         explain->account.largest);
     }
 }
 

@@ -17,6 +17,7 @@ enum {
     CALL_INDENT = 12,
     LINE_STACK = 58, /* columns of a stack in a line of 80 */
     NOTABLE_PERCENT = 25,
+    LEAST_PERCENT = 1, /* of a row */
 };
 
 /* ---- rows ---- */
@@ -25,10 +26,15 @@ static uint64_t hash_stack(const struct samples *samples, const struct sample *s
                            enum grow_rows_of of)
 {
     struct stack_text text;
+    const size_t count = stack_own_calls(samples, sample, &text);
+    size_t first = 0, most = STACK_TEXT_OWN;
     uint64_t hash = 0;
 
-    stack_text_choose(samples, sample, 0, &text);
-    for (size_t i = 0; i < text.count && (i == 0 || of == GROW_ROWS_BY_STACK); i++)
+    if (of == GROW_ROWS_BY_CALL) {
+        first = stack_named_call(text.calls, count, 0);
+        most = 1;
+    }
+    for (size_t i = first; i < count && i < first + most; i++)
         hash = table_mix(hash + (uintptr_t)text.calls[i].function);
     return hash;
 }
@@ -439,6 +445,9 @@ void grow_write_table(const struct grow_view *view, enum grow_kind kind, uint64_
     if (!grow_rows_make(&rows, view->grow, view->samples, kind, size, GROW_ROWS_BY_CALL))
         return;
     shown = !limit || limit > rows.count ? rows.count : limit;
+    while (limit && !view->verbose && shown > 1 &&
+           display_percent((double)rows.list[shown - 1].bytes, (double)rows.bytes) < LEAST_PERCENT)
+        shown--;
     if (shown && view->verbose)
         fprintf(out, "%11s %7s %12s %13s  %s\n", "first touch", "share", "margin", "rate",
                 "stack, innermost call first");

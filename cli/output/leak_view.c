@@ -234,6 +234,11 @@ static void write_one_part(const struct leak_view *view, const struct part *part
 
 /* ---- no part grows ---- */
 
+static const char *no_growth(const struct leak_view *view)
+{
+    return view->nameless ? "none" : "does not grow";
+}
+
 /* One size may grow while more of others is freed. */
 static void write_hidden(const struct leak_view *view, FILE *out)
 {
@@ -245,9 +250,8 @@ static void write_hidden(const struct leak_view *view, FILE *out)
         if (classes[i].grows && (!most || classes[i].growth > most->growth))
             most = &classes[i];
     if (most)
-        fprintf(out, ", but objects of %s do: %s",
-                units_bytes((double)known->list[most - classes].size, size),
-                units_change(most->growth, change));
+        fprintf(out, ", but %s in those of %s", units_change(most->growth, change),
+                units_bytes((double)known->list[most - classes].size, size));
 }
 
 static void write_nothing(const struct leak_view *view, FILE *out)
@@ -268,8 +272,9 @@ static void write_nothing(const struct leak_view *view, FILE *out)
                 "for certain; try -d %s",
                 change, time, longer_time(2 * watched_seconds(view), bound));
     else
-        fprintf(out, "does not grow: %s in objects in %s (exact)", change, time);
-    write_hidden(view, out);
+        fprintf(out, "%s: %s in objects in %s (exact)", no_growth(view), change, time);
+    if (verdict->kind == VERDICT_NOTHING)
+        write_hidden(view, out);
     if (verdict->kind == VERDICT_NOTHING && verdict->bound > 0)
         fprintf(out, "; a growth below %s would not be seen",
                 growth_rate(view, verdict->bound, bound));
@@ -288,7 +293,7 @@ static void write_no_growth(const struct leak_view *view, FILE *out)
         fprintf(out, "shrinks by %s", growth_rate(view, -grow_net(grow), text));
         return;
     }
-    fprintf(out, "does not grow: %s of RSS in %s (exact)", units_change(change, text),
+    fprintf(out, "%s: %s of RSS in %s (exact)", no_growth(view), units_change(change, text),
             units_duration((uint64_t)(watched_seconds(view) * 1e9), time));
     if (grow)
         fprintf(out,
@@ -463,17 +468,15 @@ static void write_next(const struct leak_view *view, FILE *out)
     else if (seconds > 0)
         fprintf(out, "jeattach leak -d %s %d %s", longer_time(seconds, time), pid,
                 part->stack_count > 1 ? "tells the stacks apart" : "samples these objects");
-    else if (part && part->kind == PART_OBJECTS && !view->samples && view->can_sample)
-        fprintf(out, "jeattach leak %d samples the calls that keep them", pid);
     else if (part && part->kind == PART_OBJECTS)
         fprintf(out, "jeattach peek %d shows what these objects are", pid);
     else if (part && part->memory == GROW_JEMALLOC && view->verdict)
         fprintf(out, "jeattach %s %d shows %s", view->wasteful ? "frag" : "stats", pid,
                 view->wasteful ? "which objects keep it" : "its parts");
-    else if (part)
+    else if (part && view->faults && view->faults->grow->refused.code == FAULT_NONE)
         fprintf(out, "jeattach leak -d %s -v %d shows the whole stacks",
                 longer_time(watched_seconds(view), time), pid);
-    else if (view->asked_ns < LONG_NS)
+    else if (!part && view->asked_ns < LONG_NS)
         fprintf(out, "jeattach leak -d %s %d sees slower growth",
                 longer_time((double)view->asked_ns / 1e9 * 4, time), pid);
     else
@@ -508,7 +511,7 @@ static void print_head(const struct leak_view *view, FILE *out)
     }
     if (parts < view->parts->count)
         fprintf(lines, "also %zu smaller parts (-v)\n", view->parts->count - parts);
-    if (view->faults)
+    if (view->faults && !has_ended(view))
         grow_write_parts(view->faults, lines);
     else
         write_seen_rss(view, lines);
@@ -570,6 +573,12 @@ static const char *part_word(const struct part *part)
                                         [PART_UNSTEADY] = "unsteady"};
 
     return words[part->state];
+}
+
+/* NULL: it has not ended. */
+static const char *end_word(const struct leak_view *view)
+{
+    return !has_ended(view) ? NULL : view->leak->ended.code == FAULT_EXECED ? "replaced" : "ended";
 }
 
 /* NULL: it is not judged. */
@@ -670,6 +679,7 @@ void leak_json(const struct leak_view *view, struct json *json)
     if (memory)
         fclose(memory);
     json_text_or_null(json, "verdict", verdict_word(view));
+    json_text_or_null(json, "ended", end_word(view));
     json_text(json, "answer", answer ? answer : "");
     json_text(json, "evidence", view->verdict ? "exact" : view->samples ? "samples" : "rss");
     json_number(json, "looks", view->leak->looks.count);

@@ -18,8 +18,8 @@ struct leak_view {
     const struct display *display;
     size_t rows;       /* of the table; 0: all */
     bool rows_given;   /* else as many as the screen has lines for */
+    bool nameless;     /* the answer follows "growth", not the name of the process */
     bool verbose;      /* all that the answer rests on */
-    bool can_sample;   /* profiling was enabled at the start of the process */
     uint64_t asked_ns; /* to watch */
 };
 

@@ -60,10 +60,10 @@ static const char absent_meaning[] = "counted by jemalloc, but not in memory";
 
 static void fill_kernel(const struct account *account, struct usage_field fields[KERNEL_FIELDS])
 {
-    static const char *const sources[] = {
-        [USAGE_ROLLUP] = "as counted by the kernel (smaps_rollup)",
-        [USAGE_SMAPS] = "as counted by the kernel (smaps)",
-        [USAGE_STATUS] = "as counted by the kernel (status)"};
+    static const char *const sources[] = {[USAGE_ROLLUP] =
+                                              "as counted by the kernel (smaps_rollup)",
+                                          [USAGE_SMAPS] = "as counted by the kernel (smaps)",
+                                          [USAGE_STATUS] = "as counted by the kernel (status)"};
     const struct proc_usage *process = &account->process;
     const struct account_sum sum = account_sum_up(account);
     const bool known = account->has_process;
@@ -74,8 +74,7 @@ static void fill_kernel(const struct account *account, struct usage_field fields
          "Counted by jemalloc, but not in memory: never touched, or swapped out.",
          .known = known && account->source != ACCOUNT_NONE, .bytes = sum.absent},
         {FIELD_KERNEL, "lazy free", "lazy_free", "process_lazy_free",
-         "of the RSS: the kernel may reclaim it",
-         "Part of the RSS that the kernel may reclaim.",
+         "of the RSS: the kernel may reclaim it", "Part of the RSS that the kernel may reclaim.",
          .known = known && account->rss_source != USAGE_STATUS, .bytes = process->lazy_free},
         {FIELD_KERNEL, "swapped", "swap", "process_swap", "not in the RSS",
          "Memory of the process that is swapped out.", .known = known, .bytes = process->swap},

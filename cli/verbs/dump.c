@@ -131,6 +131,8 @@ static fault_code run_in_target(struct dump *dump, struct fault *fault)
     fault_code rc = dump_check(&attachment->target, &dump->request, fault);
 
     if (rc == FAULT_NONE)
+        rc = access_check_profiling(attachment, fault);
+    if (rc == FAULT_NONE)
         rc = caller_hold(attachment, dump_held, dump, fault);
     if (rc != FAULT_NONE)
         return rc;

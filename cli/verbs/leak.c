@@ -117,7 +117,6 @@ static void print_leak(struct leak_verb *verb, const struct grow_view *faults,
     view->rows_given = verb->options->report.rows != NULL;
     view->rows = view->rows_given ? display->rows : ROWS_DEFAULT;
     view->verbose = verb->options->verbose;
-    view->can_sample = !fault_lacks_profiling(verb->no_samples.code);
     view->asked_ns = verb->leak.request.duration_ns;
     if (view->verdict)
         parts_of_objects(&parts, &verb->leak, view->verdict, view->samples);
@@ -392,8 +391,8 @@ const struct verb verb_leak = {
     .intro = "Watches any process for a while, whatever its allocator is. The first line is\n"
              "the answer, with the evidence for it: exact counts of jemalloc's objects by\n"
              "size, read from its own records; stacks of sampled allocations, if profiling was\n"
-             "enabled at start; stacks of page faults, if the kernel permits to sample them;\n"
-             "and the pages outside of jemalloc's objects.\n"
+             "enabled at start; who touched the new pages first, by sampled page faults; and\n"
+             "the pages outside of jemalloc's objects. -v shows whole stacks, and all details.\n"
              "\n"
              "Counts come before samples: no stack is said to grow unless the objects of its\n"
              "size do, so that a cache that only turns over is never accused. Where several\n"
@@ -418,7 +417,9 @@ const struct verb verb_leak = {
              "format of the growth: text, tree, flame, pprof, folded, dot, svg, json; with "
              "--faults "
              "also raw, symbolized"},
-            {"rows", NULL, "show at most N rows of the table (default 10); 0: all, however small"},
+            {"rows", NULL,
+             "show at most N rows of the table, not as many as fit on a screen; 0: all, however "
+             "small"},
         },
     .run = leak_main,
 };

@@ -124,7 +124,7 @@ const struct verb verb_peek = {
              "  type      another address in a module, such as a table of functions: its\n"
              "            symbol, or MODULE+0xADDRESS\n"
              "  text      and its form: JSON, XML or HTML, URL, path, PEM, digits, hex,\n"
-             "            base64, name, words; and in how many bytes many of them agree\n"
+             "            base64, name, words; and the beginnings that many of them share\n"
              "  zeros     all bytes that were looked at\n"
              "  pointers  at least half of its words, to other memory (heap) or into a module\n"
              "  small numbers, random bytes (compressed or encrypted data), other\n"

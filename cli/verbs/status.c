@@ -626,6 +626,8 @@ const struct verb verb_status = {
              "(config.prof), was enabled at start (opt.prof) and is active now (prof.active),\n"
              "the sampling period, the origin of its options, a verdict and the next step.\n"
              "All is read from memory; values that cannot be are shown as ?.\n"
+             "A setting that jemalloc rejects is named below its source, with the reason, and\n"
+             "the next step then has what jemalloc accepts.\n"
              "If the process contains several jemallocs, all are listed; the details are of\n"
              "the one that serves malloc, or of --instance N.\n"
              "\n"

@@ -515,8 +515,9 @@ const struct verb verb_top = {
              "innermost four calls of a stack; its size is estimated from jemalloc's samples,\n"
              "and a growth marked ~ is within the error of the estimate, one marked = has\n"
              "stopped. Refreshes read the memory of the process and stop nothing. Where that\n"
-             "does not show the profile or the counts, a thread is stopped for calls; if that\n"
-             "would exceed 1 % of the time, the interval grows, which is shown too.\n"
+             "does not show the profile of a process that samples, a thread is stopped for\n"
+             "calls; if that would exceed 1 % of the time, the interval grows, which is shown\n"
+             "too.\n"
              "\n"
              "Without profiling, only the counts are shown, and what to do about it.\n",
     .notes = "On a terminal, q and Ctrl-C end it, r refreshes at once, s sorts by the other\n"

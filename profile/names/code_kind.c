@@ -172,13 +172,16 @@ static bool is_wrapper(struct name_part name)
     static const char *const verbs[] = {"alloc", "allocate"};
     /* They say nothing about what the memory is for. */
     static const char *const fillers[] = {
-        "aligned", "arena",   "array",    "block",      "bump",   "bytes",   "checked", "chunk",
-        "clear",   "context", "create",   "ctx",        "data",   "default", "do",      "extended",
-        "fast",    "gc",      "fallback", "generation", "get",    "heap",    "huge",    "impl",
-        "init",    "int",     "large",    "internal",   "mem",    "memory",  "multi",   "my",
-        "new",     "no",      "num",      "object",     "page",   "pages",   "pool",    "raw",
-        "real",    "root",    "safe",     "set",        "size",   "slab",    "slice",   "slow",
-        "small",   "tcache",  "throw",    "try",        "usable", "zero",    "zeroed",
+        "aligned",  "arena",      "array", "block",    "bump",          "bytes",
+        "checked",  "chunk",      "clear", "context",  "create",        "ctx",
+        "data",     "default",    "do",    "extended", "fast",          "gc",
+        "fallback", "generation", "get",   "heap",     "huge",          "impl",
+        "init",     "int",        "large", "internal", "mem",           "memory",
+        "multi",    "my",         "new",   "no",       "num",           "object",
+        "page",     "pages",      "pool",  "raw",      "real",          "root",
+        "safe",     "set",        "size",  "slab",     "slice",         "slow",
+        "small",    "tcache",     "throw", "try",      "uninitialized", "usable",
+        "zero",     "zeroed",
     };
     bool allocates = false, generic = true;
     struct name_part word;
@@ -300,9 +303,7 @@ enum code_kind code_kind(const char *name)
     for (const char *colons; (colons = name_search(part, "::"));)
         part.at = colons + 2;
     /* Of a class, or of its pool: "Sql_alloc::operator new", "rocksdb::Arena::Allocate". */
-    return name_begins(part, "operator new") || (part.at > head && is_wrapper(part))
-               ? CODE_ALLOCATOR
-               : CODE_OWN;
+    return name_begins(part, "operator new") || is_wrapper(part) ? CODE_ALLOCATOR : CODE_OWN;
 }
 
 /* ---- modules ---- */

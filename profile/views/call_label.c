@@ -121,7 +121,7 @@ const char *place_text(const struct samples *samples, const struct sample *sampl
     char name[NAME_BYTES];
     struct stack_text stack;
     const size_t count = stack_own_calls(samples, sample, &stack);
-    size_t at = count ? stack_named_call(stack.calls, count, 0) : 0;
+    size_t at = stack_named_call(stack.calls, count, 0);
     int len = 0;
 
     if (!count)

@@ -101,7 +101,7 @@ static void judge_watched(struct explain *explain)
         const bool goes_on = part->state <= PART_ONE_OF;
         if (part->memory == GROW_FILES)
             continue;
-        steady |= goes_on;
+        steady |= goes_on && grow_kind_is_private(part->memory);
         explain->parts_grow = true;
         explain->objects_grow |= goes_on && part->kind == PART_OBJECTS;
     }

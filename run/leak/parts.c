@@ -264,6 +264,9 @@ void parts_of_memory(struct parts *parts, const struct leak *leak, const struct 
             .handed_on = is_of_allocator(grow, verdict, kind)};
         if (total.kind == VERDICT_GROWS)
             part.state = part.handed_on ? PART_ONE_OF : PART_GROWS;
+        /* Of a process that has ended it is not known which mappings are jemalloc's. */
+        if (kind == GROW_MAPPED && verdict && grow->ended.code != FAULT_NONE)
+            continue;
         if (kind == GROW_SHARED && part.bytes > 0) /* not what others have had before */
             part.bytes -= grow_bytes(grow, (double)grow_pages_only_touched(&grow->pages));
         if (part.bytes < parts_notable(leak, verdict, kind))

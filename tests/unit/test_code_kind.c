@@ -151,6 +151,7 @@ static void test_wrappers(void)
         "zcalloc_num",
         "duckdb::Allocator::AllocateData(unsigned long)",
         "rocksdb::Arena::Allocate(unsigned long)",
+        "AllocateHeap(unsigned long, MEMFLAGS)",
         "xmalloc",
         "xmalloc.constprop.0",
         "g_malloc0_n",

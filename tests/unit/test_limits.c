@@ -162,7 +162,9 @@ static void test_version_1(void)
     tree_write(&tree, "v1/memory.usage_in_bytes", "800000000\n");
     tree_write(&tree, "v1/pod/memory.limit_in_bytes", "104857600\n"); /* 100 MiB */
     tree_write(&tree, "v1/pod/memory.usage_in_bytes", "94371840\n");  /* 90 MiB */
-    tree_write(&tree, "v1/pod/memory.stat", "inactive_file 5\ntotal_inactive_file 10485760\n");
+    tree_write(&tree, "v1/pod/memory.stat",
+               "inactive_file 5\ntotal_inactive_file 10485760\n"
+               "total_active_file 4194304\n");
     tree_write(&tree, "v1/pod/app/memory.limit_in_bytes", "209715200\n"); /* more: no use */
     tree_write(&tree, "v1/pod/app/memory.usage_in_bytes", "52428800\n");
     tree_write(&tree, "v1/pod/app/memory.stat", "total_inactive_file 1048576\n");
@@ -170,6 +172,7 @@ static void test_version_1(void)
         return;
     CHECK(limits.count == 3 && limits_smallest(&limits) == 100 * MIB);
     CHECK(limits_use(&limits, 0, &use) && use.limit == 100 * MIB && use.used == 80 * MIB);
+    CHECK(use.level == 1 && use.cached == 4 * MIB);
     CHECK(limits_use(&limits, 0.95, &use) && use.used == 90 * MIB);
     CHECK(limits_own_use(&limits, &use.used) && use.used == 49 * MIB);
     tree_write(&tree, "v1/memory.limit_in_bytes", "838860800\n"); /* it gets one: 800 MiB */
