@@ -15,7 +15,7 @@ static const char *lack_text(enum symbols_lack lack, bool one)
     case SYMBOLS_LACK_FILE:
         return "its file cannot be opened";
     case SYMBOLS_LACK_BUILD_ID:
-        return "its file is not the one that was mapped: give that one with --exe or --root";
+        return "its file is not the one that was mapped";
     case SYMBOLS_LACK_ELF:
         return "its file is not an ELF file for this kind of machine";
     case SYMBOLS_LACK_TABLE:
@@ -26,12 +26,14 @@ static const char *lack_text(enum symbols_lack lack, bool one)
 }
 
 /*
- * names: what would give them to JIT code; NULL: unknown. has_root: the files may be below another
- * directory (--root), as those of a container are.
+ * names: what would give them to JIT code; NULL: unknown. of_file: options can name another file,
+ * or the directory of a container.
  */
 static void print_missing_names(const struct symbols_coverage *coverage, const char *names,
-                                bool has_root)
+                                bool of_file)
 {
+    const bool elsewhere =
+        coverage->lack == SYMBOLS_LACK_FILE || coverage->lack == SYMBOLS_LACK_BUILD_ID;
     const char *path = coverage->path ? coverage->path : "";
     char clean[256];
 
@@ -43,9 +45,8 @@ static void print_missing_names(const struct symbols_coverage *coverage, const c
                 message_clean(path, clean, sizeof clean), nameless, all, one ? "s" : "ve",
                 lack_text(coverage->lack, one), coverage->err ? ": " : "",
                 coverage->err ? strerror(coverage->err) : "",
-                has_root && coverage->lack == SYMBOLS_LACK_FILE
-                    ? "; --root DIR looks for it in the files of its container"
-                    : "");
+                of_file && elsewhere ? "; give it with --exe FILE, or --root DIR of its container"
+                                     : "");
     else if (names)
         message("JIT code has no names (%llu of %llu addresses); %s", nameless, all, names);
     else
@@ -153,7 +154,8 @@ void notes_print_profile(void *ctx, const struct run_note *note)
         if (!coverage)
             message("%llu more module%s", count, count == 1 ? " lacks names" : "s lack names");
         else if (note->kind == NOTE_NAMES_MISSING)
-            print_missing_names(coverage, NULL, !options->report.root);
+            print_missing_names(coverage, NULL,
+                                (options->file || options->core) && !options->report.root);
         else if (note->kind == NOTE_NAMES_UNREAD)
             print_unread(coverage);
         else

@@ -323,7 +323,8 @@ const char *remedy_template(const struct remedy *remedy, const struct fault *fau
     if (fault->code == FAULT_OUTPUT)
         return output_fix(fault->err);
     if (fault->code == FAULT_PROFILE)
-        return profile_fix(fault->reason);
+        return fault->err ? "give the path of a profile that you may read"
+                          : profile_fix(fault->reason);
     if (fault->code == FAULT_DENIED && resource_fix(fault->err))
         return resource_fix(fault->err);
     for (size_t i = 0; group != GROUP_NONE && i < ARRAY_LEN(rows); i++)

@@ -81,9 +81,12 @@ static enum conf_flaw judge_setting(const struct conf_setting *setting, struct v
     case CTL_STRING:
     case CTL_FIXED:
         return CONF_ACCEPTED;
-    default: /* narenas: since 5.3 */
-        return is_number(value, len) || is_word(value, len, "default") ? CONF_ACCEPTED
-                                                                       : CONF_NOT_NUMBER;
+    default:
+        return is_number(value, len) || (is_word(value, len, "default") &&
+                                         strcmp(option->pattern, "opt.narenas") == 0 &&
+                                         (!version.number || version.number >= V(5, 3, 0)))
+                   ? CONF_ACCEPTED
+                   : CONF_NOT_NUMBER;
     }
 }
 

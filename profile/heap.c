@@ -7,6 +7,7 @@
 #include "host/task.h"
 #include "profile/faults.h"
 #include "profile/heap_kind.h"
+#include "profile/symbols/symbols.h"
 
 #include <errno.h>
 #include <math.h>
@@ -24,8 +25,8 @@ enum {
     MAPPINGS_MAX = 1 << 18,
     PATHS_MAX = 16 << 20,      /* bytes of them, as of /proc/PID/maps (attach/target.h) */
     ADDRESSES_FIRST = 1 << 10, /* slots of the table */
-    NAME_LEN_MAX = 64 << 10,
-    NAME_BYTES_MAX = 192 << 20,
+    NAME_LEN_MAX = 8 << 10,
+    NAME_BYTES_MAX = 64 << 20,
     PASSED_STEP = 4 << 20, /* bytes of text */
 };
 
@@ -345,8 +346,10 @@ static bool copy_path(struct parser *parser, const struct map_entry *entry,
 static void add_mapping(struct parser *parser, const struct map_entry *entry)
 {
     struct heap_profile *profile = parser->profile;
-    struct heap_mapping next = {
-        .start = entry->start, .end = entry->end, .offset = entry->offset, .inode = entry->inode};
+    struct heap_mapping next = {.start = entry->start,
+                                .end = entry->end,
+                                .offset = entry->offset,
+                                .inode = entry->dev_major || entry->dev_minor ? entry->inode : 0};
     struct heap_mapping *last = NULL;
 
     if (!copy_path(parser, entry, &next) ||
@@ -494,7 +497,7 @@ static const char begin[] = "heap_v2/", old_begin[] = "heap profile:";
 
 static int by_address(const void *a, const void *b)
 {
-    const struct heap_name *x = a, *y = b;
+    const struct symbol_given *x = a, *y = b;
     return x->address < y->address ? -1 : x->address > y->address;
 }
 
@@ -502,9 +505,9 @@ static int by_address(const void *a, const void *b)
 static bool take_name(struct parser *parser, struct cursor line)
 {
     struct heap_profile *profile = parser->profile;
-    const struct heap_name *last =
+    const struct symbol_given *last =
         profile->name_count ? &profile->names[profile->name_count - 1] : NULL;
-    struct heap_name name;
+    struct symbol_given name;
     size_t len;
 
     if (!take_address(&line, &name.address) || !cursor_take_char(&line, ' '))

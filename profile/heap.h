@@ -34,7 +34,8 @@
 
 #include <stddef.h>
 
-struct build_id; /* elf/image.h */
+struct build_id;     /* elf/image.h */
+struct symbol_given; /* profile/symbols/symbols.h */
 
 /* jemalloc keeps this many frames of a stack (PROF_BT_MAX; since 5.3.1 opt.prof_bt_max). */
 enum { HEAP_DEPTH_LIMIT = 128 };
@@ -77,12 +78,6 @@ struct heap_line {
     struct heap_counts counts;
 };
 
-/* A name that the file itself gives to an address: "outer--inner", with inlined calls. */
-struct heap_name {
-    uint64_t address;
-    const char *text;
-};
-
 struct heap_thread {
     uint64_t uid; /* jemalloc's own number, not a thread id */
     char *name;   /* or NULL */
@@ -97,7 +92,7 @@ struct heap_mapping {
     uint64_t offset;                 /* bytes into the file */
     const char *path;                /* without " (deleted)"; "" for anonymous memory */
     const char *text;                /* the line of the maps */
-    uint64_t inode;                  /* 0: unknown */
+    uint64_t inode;                  /* 0: unknown, as in a core file */
     const struct build_id *build_id; /* NULL: unknown */
 };
 
@@ -118,7 +113,7 @@ struct heap_profile {
     size_t thread_count;
     struct heap_mapping *mappings;
     size_t mapping_count;
-    struct heap_name *names; /* in order of addresses; with any, files are not read for names */
+    struct symbol_given *names; /* in order of addresses; with any, files are not read for names */
     size_t name_count;
     size_t header_at; /* where the header is in the text, behind the names */
     struct arena name_texts;

@@ -311,5 +311,6 @@ bool account_is_wasteful(const struct account_sum *sum)
 {
     const uint64_t waste = account_waste(sum);
 
-    return waste >= ACCOUNT_WASTE_LEAST && (double)waste * 100 >= (double)sum->whole * WASTE_LEAST_PERCENT;
+    return waste >= ACCOUNT_WASTE_LEAST &&
+           (double)waste * 100 >= (double)sum->whole * WASTE_LEAST_PERCENT;
 }

@@ -139,7 +139,8 @@ static bool is_nameless(const struct locations *locations, const struct location
     if (location->named || location->mapping == TABLE_NONE)
         return false;
     path = locations->mappings[location->mapping].path; /* without " (deleted)" */
-    return strncmp(module, path, strlen(path)) == 0;
+    return strncmp(module, path, strlen(path)) == 0 &&
+           (strcmp(module, path) == 0 || strcmp(module + strlen(path), " (deleted)") == 0);
 }
 
 /* True if stacks with more than one per cent of the memory have calls without names in it. */
@@ -429,6 +430,15 @@ static fault_code present_samples(const struct presentation *presentation, const
     return rc;
 }
 
+/* Says which of several profiles it is. */
+static void name_source(const struct present_source *source, struct fault *fault)
+{
+    char what[sizeof fault->what];
+
+    snprintf(what, sizeof what, "%s", fault->what);
+    snprintf(fault->what, sizeof fault->what, "%.120s: %.120s", source->name, what);
+}
+
 static fault_code refuse_mixed(const struct present_source *first,
                                const struct present_source *other, struct fault *fault)
 {
@@ -457,6 +467,8 @@ static fault_code present_parts(const struct presentation *presentation,
             borrow_part(&parts[i], &sources[i], &parts[0].profile);
         else
             rc = open_part(&parts[i], &parts[0], &sources[i], presentation, once, &deadline, fault);
+        if (rc == FAULT_PROFILE && i > 0)
+            name_source(&sources[i], fault);
         if (rc == FAULT_NONE && sources[i].adds &&
             !heap_same_program(&parts[0].profile, &parts[i].profile))
             rc = refuse_mixed(&sources[0], &sources[i], fault);

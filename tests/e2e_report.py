@@ -295,7 +295,7 @@ class Refused(Case):
         path = fixture("5.3.1")
         for words in (
             (),
-            (path, path),
+            (path, path, "--base", path),
             (path, "-f", "nonsense"),
             (path, "--focus", "("),
             (path, "--unit", "parsec"),
@@ -339,7 +339,7 @@ class Refused(Case):
         with open(path, "w") as file:
             file.write("heap_v2/1\n@ 0x1234\n t*: 1: 8 [0: 0]\n\nMAPPED_LIBRARIES:\n")
             file.write("1000-2000 r-xp 00000000 08:02 1 /nonexistent/app\n")
-        hint = "--root DIR looks for it"
+        hint = "--root DIR of its container"
         self.assertIn(hint, self.assert_ran(lib.run_tool("report", path)).err)
         self.assertNotIn(hint, self.assert_ran(lib.run_tool("report", path, "--root", "/tmp")).err)
 

@@ -236,6 +236,11 @@ class Files(lib.TestCase):
             self.assert_failed(result, lib.USAGE, "not of one program")
             self.assertIn(paths[0], result.err)
             self.assertIn(path, result.err)
+        empty = self.write("empty.heap", b"")
+        for words in ((paths[0], empty), (paths[0], "--base", empty)):
+            self.assert_failed(lib.run_tool("report", *words), lib.USAGE, empty + ": it is empty")
+        result = lib.run_tool("report", paths[0], "/nonexistent.heap")
+        self.assert_failed(result, lib.USAGE, "/nonexistent.heap: No such file")
         result = lib.run_tool("report", *paths, "--base", other)
         self.assert_failed(result, lib.USAGE, "--base compares only one")
 

@@ -51,6 +51,7 @@ ALLOWED = {
     ("elf/modulefile.c", "open"): (1, "the tool's own root directory"),
     ("inject/unwind.c", "dlopen"): (1, "a library of the tool's, by its name"),
     ("profile/views/pprof.c", "dlopen"): (1, "a library of the tool's, by its name"),
+    ("profile/heap_unpack.c", "dlopen"): (1, "a library of the tool's, by its name"),
     ("profile/symbols/module_files.c", "dlopen"): (1, "a library of the tool's, by its name"),
     ("profile/symbols/debug_info.c", "dlopen"): (1, "a library of the tool's, by its name"),
     ("profile/symbols/module_files.c", "open"): (2, OWN + ": --exe, --root; below it, inroot_name"),

@@ -31,6 +31,21 @@ __attribute__((format(printf, 2, 3))) static void add_line(struct advice *advice
     va_end(list);
 }
 
+__attribute__((format(printf, 4, 5))) static void set_next(struct advice *advice, const char *verb,
+                                                           const struct advice_facts *facts,
+                                                           const char *reason, ...)
+{
+    char pid[16] = "PID";
+    va_list list;
+
+    if (facts->pid)
+        snprintf(pid, sizeof pid, "%d", facts->pid);
+    snprintf(advice->command, sizeof advice->command, "jeattach %s %s", verb, pid);
+    va_start(list, reason);
+    vsnprintf(advice->reason, sizeof advice->reason, reason, list);
+    va_end(list);
+}
+
 static bool is_part(uint64_t bytes, uint64_t whole, unsigned percent)
 {
     return whole && (double)bytes * 100 >= (double)whole * percent;
@@ -59,7 +74,7 @@ static bool may_be_since(const struct advice_facts *facts, unsigned number)
     return !version || !version->number || version->number >= number;
 }
 
-static void advise_pages(struct advice *advice, const struct advice_facts *facts, const char *pid)
+static void advise_pages(struct advice *advice, const struct advice_facts *facts)
 {
     const bool purges = (facts->setup && facts->setup->purges) ||
                         is_started_with(facts, "background_thread", "true");
@@ -67,7 +82,7 @@ static void advise_pages(struct advice *advice, const struct advice_facts *facts
     size_t len;
     long decay = DECAY_MS;
 
-    add_line(advice, "next: jeattach purge %s returns the free pages to the kernel", pid);
+    set_next(advice, "purge", facts, "this returns the free pages to the kernel");
     if (!may_be_since(facts, VERSION_NUMBER(5, 0, 0)))
         return;
     set = facts->setup ? conf_started(&facts->setup->conf, "dirty_decay_ms", &len) : NULL;
@@ -92,30 +107,27 @@ static void advise_pages(struct advice *advice, const struct advice_facts *facts
 }
 
 /* Where the objects come from, as far as this process can be made to tell. */
-static void advise_stacks(struct advice *advice, const struct advice_facts *facts, const char *pid)
+static void advise_stacks(struct advice *advice, const struct advice_facts *facts)
 {
     const struct prof_state *prof = facts->setup ? &facts->setup->prof : NULL;
 
     if (prof && prof->build.opt_prof == FACT_YES && !prof_is_active(prof))
-        add_line(advice, "next: jeattach on %s, so that objects are sampled from now on", pid);
+        set_next(advice, "on", facts, "this samples objects from now on");
     else if (prof && prof->build.opt_prof == FACT_YES)
-        add_line(advice,
-                 "next: jeattach peek %s shows what these objects are; they are older than the "
-                 "samples, or too few for one",
-                 pid);
+        set_next(advice, "peek", facts,
+                 "this shows what these objects are; they are older than the samples, or too few "
+                 "for one");
     else if (prof && prof->build.config_prof == FACT_NO)
-        add_line(advice,
-                 "next: jeattach peek %s shows what these objects are; for their stacks, it needs "
-                 "a jemalloc built with --enable-prof",
-                 pid);
+        set_next(advice, "peek", facts,
+                 "this shows what these objects are; their stacks need a jemalloc built with "
+                 "--enable-prof");
     else
-        add_line(advice,
-                 "next: jeattach peek %s shows what these objects are; for their stacks, start it "
-                 "with %s=prof:true",
-                 pid, variable_of(facts));
+        set_next(advice, "peek", facts,
+                 "this shows what these objects are; for their stacks, start it with %s=prof:true",
+                 variable_of(facts));
 }
 
-static void advise_slabs(struct advice *advice, const struct advice_facts *facts, const char *pid)
+static void advise_slabs(struct advice *advice, const struct advice_facts *facts)
 {
     bool defragments = false;
 
@@ -148,23 +160,21 @@ static void advise_slabs(struct advice *advice, const struct advice_facts *facts
                  "helps: a pool or an arena of its own for the objects of %s, which outlive "
                  "those beside them",
                  facts->keeper);
-    else if (!facts->has_stacks)
-        advise_stacks(advice, facts, pid);
+    if (!facts->has_stacks)
+        advise_stacks(advice, facts);
+    else
+        set_next(advice, "peek", facts, "this shows what the objects are that keep it");
 }
 
 void advice_make(struct advice *advice, const struct advice_facts *facts)
 {
-    char pid[16] = "PID";
-
-    if (facts->pid)
-        snprintf(pid, sizeof pid, "%d", facts->pid);
     memset(advice, 0, sizeof *advice);
     switch (facts->most) {
     case ADVICE_SLABS:
-        advise_slabs(advice, facts, pid);
+        advise_slabs(advice, facts);
         break;
     case ADVICE_PAGES:
-        advise_pages(advice, facts, pid);
+        advise_pages(advice, facts);
         break;
     case ADVICE_PADDING:
         if (!is_started_with(facts, "cache_oblivious", "false"))
@@ -186,8 +196,20 @@ void advice_make(struct advice *advice, const struct advice_facts *facts)
                      "what it returns; it uses these pages for its next objects");
         break;
     case ADVICE_NONE:
+        set_next(advice, "explain", facts, "this shows what its memory is");
         break;
     }
+}
+
+void advice_print_next(const char *command, const char *reason, FILE *out)
+{
+    struct wrap wrap;
+    FILE *line;
+
+    fprintf(out, "next: %s\n", command);
+    line = wrap_begin(&wrap, out);
+    fprintf(line, "      %s\n", reason);
+    wrap_end(&wrap, strlen("next: "), out);
 }
 
 void advice_print(const struct advice *advice, FILE *out)
@@ -200,11 +222,13 @@ void advice_print(const struct advice *advice, FILE *out)
         fputc('\n', line);
         wrap_end(&wrap, strlen("helps: "), out);
     }
+    if (*advice->command)
+        advice_print_next(advice->command, advice->reason, out);
 }
 
-void advice_json(const struct advice *advice, const char *name, struct json *json)
+void advice_json(const struct advice *advice, struct json *json)
 {
-    json_list_begin(json, name);
+    json_list_begin(json, "helps");
     for (size_t i = 0; i < advice->count; i++)
         json_item_text(json, advice->lines[i]);
     json_list_end(json);

@@ -45,16 +45,20 @@ struct advice_facts {
     uint64_t huge;       /* bytes of the process in huge pages */
 };
 
-enum { ADVICE_LINES = 4, ADVICE_SIZE = 400 };
+enum { ADVICE_LINES = 4, ADVICE_SIZE = 400, ADVICE_COMMAND = 64 };
 
-/* Each line begins with "helps: " or "next: ", and the most useful one is the first. */
+/* What helps, the most useful line first, and the next command with its reason. */
 struct advice {
     size_t count;
     char lines[ADVICE_LINES][ADVICE_SIZE];
+    char command[ADVICE_COMMAND]; /* "": none */
+    char reason[ADVICE_SIZE];
 };
 
 void advice_make(struct advice *advice, const struct advice_facts *facts);
-/* Prints the lines, wrapped. */
+/* Prints all of it, wrapped. */
 void advice_print(const struct advice *advice, FILE *out);
-/* Adds a list of the lines under this name. */
-void advice_json(const struct advice *advice, const char *name, struct json *json);
+/* Prints a command that is to be typed next, alone on its line, and what it gives. */
+void advice_print_next(const char *command, const char *reason, FILE *out);
+/* Adds the list of lines, "helps". */
+void advice_json(const struct advice *advice, struct json *json);

@@ -237,7 +237,7 @@ void explain_json(const struct explain *explain, const struct subject *subject, 
     jemalloc_json(explain, subject, json);
     if (!explain->core)
         cause_json("no_attach", &explain->refusal, subject, json);
-    advice_json(&advice, "helps", json);
+    advice_json(&advice, json);
     json_object_begin(json, "next");
     json_text(json, "step", explain_step_name(explain->step));
     json_text(json, "command", explain_command(explain, subject, command));

@@ -538,5 +538,6 @@ void frag_json(const struct frag_view *view, struct json *json)
     for (size_t i = 0; i < rows_shown(view); i++)
         json_frag_row(view, &view->waste->rows[i], json);
     json_list_end(json);
-    advice_json(&advice, "helps", json);
+    advice_json(&advice, json);
+    json_text_or_null(json, "next", *advice.command ? advice.command : NULL);
 }

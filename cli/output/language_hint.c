@@ -110,13 +110,6 @@ const char *language_jit_text(unsigned kinds, const struct target *target,
     return out;
 }
 
-void language_hint_write(const struct language_hint *hint, FILE *out)
-{
-    fprintf(out, "%s shows %s", hint->command, hint->shows);
-    if (hint->needs)
-        fprintf(out, " (%s)", hint->needs);
-}
-
 void language_hint_json(const struct language_hint *hint, bool known, const char *name,
                         struct json *json)
 {

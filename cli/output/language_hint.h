@@ -32,8 +32,6 @@ const char *own_limit_text(unsigned kinds, const struct target *target, char out
 const char *language_jit_text(unsigned kinds, const struct target *target,
                               char out[LANGUAGE_JIT_TEXT]);
 
-/* "jcmd 71 GC.class_histogram shows how many ... (it collects garbage first)" */
-void language_hint_write(const struct language_hint *hint, FILE *out);
 /* Adds the object `name`, or null. */
 void language_hint_json(const struct language_hint *hint, bool known, const char *name,
                         struct json *json);

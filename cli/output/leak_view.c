@@ -2,6 +2,7 @@
 #include "base/text.h"
 #include "base/units.h"
 #include "base/util.h"
+#include "cli/output/advice.h"
 #include "cli/output/attachment_json.h"
 #include "cli/output/wrap.h"
 #include "jemalloc/faults.h"
@@ -234,11 +235,6 @@ static void write_one_part(const struct leak_view *view, const struct part *part
 
 /* ---- no part grows ---- */
 
-static const char *no_growth(const struct leak_view *view)
-{
-    return view->nameless ? "none" : "does not grow";
-}
-
 /* One size may grow while more of others is freed. */
 static void write_hidden(const struct leak_view *view, FILE *out)
 {
@@ -272,7 +268,7 @@ static void write_nothing(const struct leak_view *view, FILE *out)
                 "for certain; try -d %s",
                 change, time, longer_time(2 * watched_seconds(view), bound));
     else
-        fprintf(out, "%s: %s in objects in %s (exact)", no_growth(view), change, time);
+        fprintf(out, "does not grow: %s in objects in %s (exact)", change, time);
     if (verdict->kind == VERDICT_NOTHING)
         write_hidden(view, out);
     if (verdict->kind == VERDICT_NOTHING && verdict->bound > 0)
@@ -293,7 +289,7 @@ static void write_no_growth(const struct leak_view *view, FILE *out)
         fprintf(out, "shrinks by %s", growth_rate(view, -grow_net(grow), text));
         return;
     }
-    fprintf(out, "%s: %s of RSS in %s (exact)", no_growth(view), units_change(change, text),
+    fprintf(out, "does not grow: %s of RSS in %s (exact)", units_change(change, text),
             units_duration((uint64_t)(watched_seconds(view) * 1e9), time));
     if (grow)
         fprintf(out,
@@ -323,7 +319,7 @@ static void write_end(const struct leak_view *view, FILE *out)
     }
 }
 
-void leak_answer(const struct leak_view *view, FILE *out)
+static void leak_answer(const struct leak_view *view, FILE *out)
 {
     struct growth_answer answer;
     char text[ANSWER_BYTES];
@@ -449,39 +445,48 @@ static void write_sampled_sum(const struct leak_view *view, FILE *out)
 
 /* ---- what to do next ---- */
 
-/* One command, and what it gives. */
-static void write_next(const struct leak_view *view, FILE *out)
+/* Prints one command, and what it gives. */
+static void print_next(const struct leak_view *view, FILE *out)
 {
     const int pid = (int)view->attachment->target.pid;
     const struct part *part = view->parts->count ? &view->parts->list[0] : NULL;
     const double seconds = part ? time_for(view, part) : 0;
+    const char *shows = "what fills it";
     struct language_hint hint;
-    char time[UNITS_TEXT];
+    char time[UNITS_TEXT], command[ADVICE_COMMAND], reason[256];
 
-    fputs("next: ", out);
-    if (view->leak->ended.code == FAULT_EXECED)
-        fprintf(out, "jeattach %d shows the program that it is now", pid);
-    else if (has_ended(view))
-        fputs("jeattach ps lists the processes that run", out);
-    else if (view->faults && grow_language_hint(view->faults, &hint))
-        language_hint_write(&hint, out);
-    else if (seconds > 0)
-        fprintf(out, "jeattach leak -d %s %d %s", longer_time(seconds, time), pid,
-                part->stack_count > 1 ? "tells the stacks apart" : "samples these objects");
-    else if (part && part->kind == PART_OBJECTS)
-        fprintf(out, "jeattach peek %d shows what these objects are", pid);
-    else if (part && part->memory == GROW_JEMALLOC && view->verdict)
-        fprintf(out, "jeattach %s %d shows %s", view->wasteful ? "frag" : "stats", pid,
-                view->wasteful ? "which objects keep it" : "its parts");
-    else if (part && view->faults && view->faults->grow->refused.code == FAULT_NONE)
-        fprintf(out, "jeattach leak -d %s -v %d shows the whole stacks",
-                longer_time(watched_seconds(view), time), pid);
-    else if (!part && view->asked_ns < LONG_NS)
-        fprintf(out, "jeattach leak -d %s %d sees slower growth",
-                longer_time((double)view->asked_ns / 1e9 * 4, time), pid);
-    else
-        fprintf(out, "jeattach %d shows what fills it", pid);
-    fputc('\n', out);
+    snprintf(command, sizeof command, "jeattach %d", pid);
+    if (view->leak->ended.code == FAULT_EXECED) {
+        shows = "the program that it is now";
+    } else if (has_ended(view)) {
+        strcpy(command, "jeattach ps");
+        shows = "which processes run";
+    } else if (view->faults && grow_language_hint(view->faults, &hint)) {
+        snprintf(reason, sizeof reason, "this shows %s%s%s%s", hint.shows, hint.needs ? " (" : "",
+                 hint.needs ? hint.needs : "", hint.needs ? ")" : "");
+        advice_print_next(hint.command, reason, out);
+        return;
+    } else if (seconds > 0) {
+        snprintf(command, sizeof command, "jeattach leak %d -d %s", pid,
+                 longer_time(seconds, time));
+        shows = part->stack_count > 1 ? "which of these stacks it is" : "which calls keep them";
+    } else if (part && part->kind == PART_OBJECTS) {
+        snprintf(command, sizeof command, "jeattach peek %d", pid);
+        shows = "what these objects are";
+    } else if (part && part->memory == GROW_JEMALLOC && view->verdict) {
+        snprintf(command, sizeof command, "jeattach %s %d", view->wasteful ? "frag" : "stats", pid);
+        shows = view->wasteful ? "which objects keep it" : "its parts";
+    } else if (part && view->faults && view->faults->grow->refused.code == FAULT_NONE) {
+        snprintf(command, sizeof command, "jeattach leak %d -d %s -v", pid,
+                 longer_time(watched_seconds(view), time));
+        shows = "the whole stacks";
+    } else if (!part && view->asked_ns < LONG_NS) {
+        snprintf(command, sizeof command, "jeattach leak %d -d %s", pid,
+                 longer_time((double)view->asked_ns / 1e9 * 4, time));
+        shows = "a slower growth";
+    }
+    snprintf(reason, sizeof reason, "this shows %s", shows);
+    advice_print_next(command, reason, out);
 }
 
 /* ---- the screen ---- */
@@ -560,7 +565,7 @@ void leak_print(const struct leak_view *view, FILE *out)
                 : used + 3 + ROWS_LEAST < LINES ? LINES - 3 - used
                                                 : ROWS_LEAST,
                 out);
-    write_next(view, out);
+    print_next(view, out);
 }
 
 /* ---- JSON ---- */

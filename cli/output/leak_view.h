@@ -18,13 +18,10 @@ struct leak_view {
     const struct display *display;
     size_t rows;       /* of the table; 0: all */
     bool rows_given;   /* else as many as the screen has lines for */
-    bool nameless;     /* the answer follows "growth", not the name of the process */
     bool verbose;      /* all that the answer rests on */
     uint64_t asked_ns; /* to watch */
 };
 
-/* The first line, without a newline. */
-void leak_answer(const struct leak_view *view, FILE *out);
 /* Prints the answer, what it rests on, and the tables. */
 void leak_print(const struct leak_view *view, FILE *out);
 /* Adds the members about the growth. */

@@ -3,6 +3,7 @@
 #include "base/units.h"
 #include "cli/job.h"
 #include "cli/message.h"
+#include "cli/output/advice.h"
 #include "cli/output/attachment_json.h"
 #include "cli/output/usage.h"
 #include "cli/verbs/verbs.h"
@@ -50,31 +51,36 @@ static void read_rest(struct purge *purge, struct attachment *attachment)
         purge->largest = ACCOUNT_IN_USE;
 }
 
-static void write_purge_next(const struct purge *purge, int pid, char *out, size_t size)
+/* Returns what the command shows. */
+static const char *purge_next(const struct purge *purge, int pid, char command[ADVICE_COMMAND])
 {
-    if (purge->largest == ACCOUNT_SLABS)
-        snprintf(out, size, "jeattach frag %d shows what keeps it", pid);
-    else if (purge->largest == ACCOUNT_OUTSIDE)
-        snprintf(out, size, "jeattach explain %d shows what is outside jemalloc", pid);
-    else
-        snprintf(out, size, "jeattach peek %d shows what the objects in use are", pid);
+    const bool slabs = purge->largest == ACCOUNT_SLABS, outside = purge->largest == ACCOUNT_OUTSIDE;
+
+    snprintf(command, ADVICE_COMMAND, "jeattach %s %d",
+             slabs     ? "frag"
+             : outside ? "explain"
+                       : "peek",
+             pid);
+    return slabs     ? "this shows what keeps it"
+           : outside ? "this shows what is outside jemalloc"
+                     : "this shows what the objects in use are";
 }
 
 static void print_purge_rest(const struct purge *purge, int pid)
 {
-    char bytes[UNITS_TEXT], next[128];
+    char bytes[UNITS_TEXT], next[ADVICE_COMMAND];
+    const char *shows = purge_next(purge, pid, next);
 
     printf("little came back; of the %s that remain:\n",
            units_bytes((double)purge->rss_after, bytes));
     usage_print_parts(&purge->rest, stdout);
-    write_purge_next(purge, pid, next, sizeof next);
-    printf("next: %s\n", next);
+    advice_print_next(next, shows, stdout);
 }
 
 static void json_rest(const struct purge *purge, int pid, struct json *json)
 {
     const struct account_sum sum = account_sum_up(&purge->rest);
-    char next[128];
+    char next[ADVICE_COMMAND];
 
     if (!purge->little) {
         json_null(json, "rest");
@@ -84,7 +90,7 @@ static void json_rest(const struct purge *purge, int pid, struct json *json)
     json_object_begin(json, "rest");
     usage_parts_json(&sum, json);
     json_object_end(json);
-    write_purge_next(purge, pid, next, sizeof next);
+    (void)purge_next(purge, pid, next);
     json_text(json, "next", next);
 }
 

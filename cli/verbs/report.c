@@ -172,7 +172,7 @@ static int open_map_of_process(const char *file)
     return fd;
 }
 
-static int open_named_map(const char *path)
+static int open_named(const char *path)
 {
     AUTO_CLOSE int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
     struct stat st;
@@ -182,13 +182,13 @@ static int open_named_map(const char *path)
     return S_ISREG(st.st_mode) ? steal_fd(&fd) : -EINVAL;
 }
 
-static bool check_named_map(const char *path)
+static bool check_named(const char *option, const char *path)
 {
     char clean[256];
-    AUTO_CLOSE int fd = path ? open_named_map(path) : -1;
+    AUTO_CLOSE int fd = path ? open_named(path) : -1;
 
     if (path && fd < 0)
-        message("--perf-map %s: %s", message_clean(path, clean, sizeof clean),
+        message("%s %s: %s", option, message_clean(path, clean, sizeof clean),
                 fd == -EINVAL ? "not a regular file" : strerror(-fd));
     return !path || fd >= 0;
 }
@@ -197,7 +197,7 @@ static int open_report_map(void *ctx)
 {
     const struct options *options = ctx;
 
-    return options->report.perf_map ? open_named_map(options->report.perf_map)
+    return options->report.perf_map ? open_named(options->report.perf_map)
                                     : open_map_of_process(options->file);
 }
 
@@ -254,16 +254,21 @@ static fault_code perform_report(struct presentation *presentation, const struct
         .program = options->program,
         .ctx = (void *)options};
     struct present_source sources[INPUTS_MAX] = {{0}};
+    const char *paths[INPUTS_MAX] = {options->file, options->base};
     size_t count = 0;
     fault_code rc = read_input(&inputs[count++], options->file, fault);
 
     if (rc == FAULT_NONE && options->base)
         rc = read_input(&inputs[count++], options->base, fault);
-    for (size_t i = 0; rc == FAULT_NONE && i < options->between_count; i++)
+    for (size_t i = 0; rc == FAULT_NONE && i < options->between_count; i++) {
+        paths[count] = options->between[i];
         rc = read_input(&inputs[count++], options->between[i], fault);
+    }
     const size_t adds = count;
-    for (size_t i = 0; rc == FAULT_NONE && i < options->more_count; i++)
+    for (size_t i = 0; rc == FAULT_NONE && i < options->more_count; i++) {
+        paths[count] = options->more[i];
         rc = read_input(&inputs[count++], options->more[i], fault);
+    }
     if (rc == FAULT_NONE)
         rc = output_open_named(output, options->output, options->force, options->mode, fault);
     if (rc != FAULT_NONE)
@@ -271,12 +276,11 @@ static fault_code perform_report(struct presentation *presentation, const struct
     for (size_t i = 0; i < count; i++) {
         symbols[i] = common;
         symbols[i].time_ns = inputs[i].time_ns;
-        sources[i] =
-            (struct present_source){.text = &inputs[i].text,
-                                    .symbols = &symbols[i],
-                                    .time_ns = inputs[i].time_ns,
-                                    .name = i >= adds ? options->more[i - adds] : options->file,
-                                    .adds = i >= adds};
+        sources[i] = (struct present_source){.text = &inputs[i].text,
+                                             .symbols = &symbols[i],
+                                             .time_ns = inputs[i].time_ns,
+                                             .name = paths[i],
+                                             .adds = i >= adds};
     }
     set_title(presentation, options);
     presentation->display.time_ns = sources[0].time_ns;
@@ -323,7 +327,8 @@ static int report_main(const struct options *given, pid_t pid)
     stall_guard_start(&stall_guard, STALL_GUARD_NO_DEADLINE, &stall);
     if (presentation_init(&presentation, options, FORMAT_TEXT) && check_several(options) &&
         set_sort(&presentation, options->report.sort) &&
-        check_named_map(options->report.perf_map)) {
+        check_named("--perf-map", options->report.perf_map) &&
+        check_named("--exe", options->program)) {
         presentation.events = &events;
         code = EXIT_DONE;
         if (perform_report(&presentation, options, inputs, &output, &fault) != FAULT_NONE)
@@ -344,7 +349,9 @@ const struct verb verb_report = {
     .takes = TAKES_OUTPUT | TAKES_FORMAT | TAKES_FILE,
     .intro = "Shows a heap profile in jemalloc's own format, from any machine; - is stdin. The\n"
              "numbers are estimates of the memory in use, computed from the samples as jeprof\n"
-             "and pprof do. No process is needed, but the binaries that it had mapped are.\n",
+             "and pprof do. No process is needed, but the binaries that it had mapped are;\n"
+             "the first line says which are not the same any more. Takes gzip, too, and names\n"
+             "that the file has (.symbolized). Several files of one program are added up.\n",
     .options =
         {
             {"format", NULL,

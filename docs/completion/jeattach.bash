@@ -103,7 +103,7 @@ _jeattach()
         frag) options+=' --rows' ;;
         peek) options+=' --samples --show-bytes --rows --core --exe --root' ;;
         explain) options+=' --duration --core --exe --root' ;;
-        report) options+=" --base --between --root --perf-map --sort $looks" ;;
+        report) options+=" --base --between --exe --root --perf-map --sort $looks" ;;
         status) options+=' --core --exe --root' ;;
         on) options+=' --repair --allow-reset' ;;
         mallctl) options+=' --list' ;;

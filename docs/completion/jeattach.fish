@@ -110,7 +110,7 @@ complete -c jeattach -n "__jeattach_verb status stats leak frag top $calls" -l n
 complete -c jeattach -n "__jeattach_verb $calls" -l call -d 'make a thread of the process call jemalloc'
 complete -c jeattach -n "__jeattach_verb $hooks" -l force-hooks -d 'make the call even if functions of the application may run in it'
 complete -c jeattach -n "__jeattach_verb $cores" -l core -r -F -d 'read a process that has ended from its core file'
-complete -c jeattach -n "__jeattach_verb $cores" -l exe -r -F -d 'with --core: the program'
+complete -c jeattach -n "__jeattach_verb report $cores" -l exe -r -F -d 'the program, if it is no longer at its path'
 complete -c jeattach -n "__jeattach_verb report $cores" -l root -r -F -d 'look for the binaries below this directory'
 
 # ---- how a profile is written and shown ----

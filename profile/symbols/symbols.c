@@ -4,7 +4,6 @@
 #include "base/list.h"
 #include "base/search.h"
 #include "base/table.h"
-#include "profile/heap.h"
 #include "profile/names/code_kind.h"
 #include "profile/symbols/module_files.h"
 #include "profile/symbols/perf_map.h"
@@ -12,6 +11,8 @@
 
 #include <errno.h>
 #include <string.h>
+
+enum { GIVEN_LINES_MAX = 256 }; /* calls of a name that the profile gives, with inlined ones */
 
 struct mapping {
     struct symbol_mapping given; /* path in the arena, build_id in id */
@@ -343,16 +344,20 @@ static void take_given(struct symbols *symbols, const struct mapping *mapping,
 {
     const char *name = given_name(&symbols->options, answer->address);
     struct known_module *module = mapping ? &symbols->modules[mapping->module] : NULL;
-    char *copy = name ? arena_string(&symbols->arena, name, strlen(name)) : NULL;
-    struct symbol_line *lines;
+    struct symbol_line *lines = NULL;
+    char *copy = NULL;
     size_t count = 1;
 
-    for (char *at = copy; at && (at = strstr(at, "--")); at += 2)
-        count++;
-    lines = copy ? arena_alloc(&symbols->arena, count * sizeof *lines) : NULL;
     if (module)
         module->addresses++;
-    if (!lines)
+    for (const char *at = name; at && (at = strstr(at, "--")); at += 2)
+        count++;
+    if (name && symbols->reader.bytes < READER_BYTES_MAX && count <= GIVEN_LINES_MAX) {
+        symbols->reader.bytes += strlen(name) + count * sizeof *lines;
+        copy = arena_string(&symbols->arena, name, strlen(name));
+        lines = arena_alloc(&symbols->arena, count * sizeof *lines);
+    }
+    if (!copy || !lines)
         return;
     for (size_t i = count; i-- > 0;) {
         char *end = strstr(copy, "--");

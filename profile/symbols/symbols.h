@@ -32,7 +32,12 @@ struct symbol_mapping {
 };
 
 struct deadline;
-struct heap_name;
+
+/* A name that a profile itself gives to an address: "outer--inner", with inlined calls. */
+struct symbol_given {
+    uint64_t address;
+    const char *text;
+};
 
 struct symbols_options {
     const char *root;              /* directory that paths are relative to; NULL: "/" */
@@ -49,7 +54,7 @@ struct symbols_options {
     bool system_lines;
     bool debuginfod; /* ask the servers of $DEBUGINFOD_URLS for debug files */
     /* Names that the profile itself has; with any, no file is read. They live as long. */
-    const struct heap_name *given;
+    const struct symbol_given *given; /* in order of addresses */
     size_t given_count;
     bool once;           /* see symbols_finish */
     const char *program; /* the file of the program, wherever it is; NULL: it has its path */

@@ -166,7 +166,7 @@ static uint32_t deepest_common(const struct samples *samples, const struct sampl
             is_among(calls + i + 1, count - i - 1, calls[i].function))
             continue;
         if (!is_among(calls, i, calls[i].function))
-            return i ? group : TABLE_NONE;
+            return i > stack_named_call(calls, count, 0) ? group : TABLE_NONE;
     }
     return TABLE_NONE;
 }

@@ -55,7 +55,7 @@ static void write_json_functions(struct json *json, const struct context *contex
 
     json_list_begin(json, "functions");
     for (size_t i = 0; i < top->count; i++)
-        if (top_shows(top, context->samples, context->display, &top->rows[i].whole) &&
+        if (top_shows_row(top, context->samples, context->display, &top->rows[i]) &&
             (!context->display->rows || shown++ < context->display->rows)) {
             const struct top_row *row = &top->rows[i];
             const struct samples *samples = context->samples;

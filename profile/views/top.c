@@ -156,6 +156,16 @@ bool top_shows(const struct top *top, const struct samples *samples, const struc
     return size > 0 && size >= display->least * fabs((double)whole);
 }
 
+bool top_shows_row(const struct top *top, const struct samples *samples,
+                   const struct display *display, const struct top_row *row)
+{
+    const bool all = display->least == 0 || display->sort == SORT_CUM;
+    const char *name = samples->locations.groups[row->group]; /* a thread's has all of its calls */
+
+    return (all || strncmp(name, "[thread ", 8) == 0 || amount_growth(&row->flat) != 0) &&
+           top_shows(top, samples, display, &row->whole);
+}
+
 /* True if the numbers are of all allocations, not only of those in use. */
 static bool is_total(const struct display *display)
 {
@@ -286,14 +296,6 @@ static void write_growth_row(const struct samples *samples, const struct display
         fputs("\033[0m", out);
 }
 
-/* A caller that allocates nothing itself: the order by the whole has it. A thread is no caller. */
-static bool is_row_of_zero(const struct samples *samples, const struct display *display,
-                           const struct top_row *row)
-{
-    return display->sort == SORT_FLAT && display->least > 0 && amount_growth(&row->flat) == 0 &&
-           *samples->locations.functions[row->function].name != '[';
-}
-
 static void write_rows(const struct samples *samples, const struct display *display,
                        const struct top *top, FILE *out)
 {
@@ -303,9 +305,7 @@ static void write_rows(const struct samples *samples, const struct display *disp
 
     for (size_t i = 0; i < top->count; i++) {
         const struct top_row *row = &top->rows[i];
-        if (is_row_of_zero(samples, display, row))
-            continue;
-        if (!top_shows(top, samples, display, &row->whole) ||
+        if (!top_shows_row(top, samples, display, row) ||
             (display->rows && shown == display->rows)) {
             left_out += amount_growth(&row->whole) != 0;
             amount_add(&rest, &row->flat);
@@ -371,8 +371,7 @@ bool top_write(const struct samples *samples, const struct display *display, FIL
     good = summary_write(samples, display, &whole, out);
     for (size_t i = 0; i < top.count && !has_rows; i++) {
         has_changed |= amount_growth(&top.rows[i].whole) != 0;
-        has_rows = top_shows(&top, samples, display, &top.rows[i].whole) &&
-                   !is_row_of_zero(samples, display, &top.rows[i]);
+        has_rows = top_shows_row(&top, samples, display, &top.rows[i]);
     }
     if (has_rows) {
         const char *row = display->lines ? "line" : "function";

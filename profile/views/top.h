@@ -36,6 +36,9 @@ bool top_make(struct top *top, const struct samples *samples, const struct displ
 bool top_shows(const struct top *top, const struct samples *samples, const struct display *display,
                const struct amount *amount);
 
+/* True if a row of a function is shown: not one that allocates nothing itself, in their order. */
+bool top_shows_row(const struct top *top, const struct samples *samples,
+                   const struct display *display, const struct top_row *row);
 /* Writes the title, the sums of all samples, and their error. */
 void top_head_write(const struct samples *samples, const struct display *display,
                     const struct amount *total, const struct amount *objects, FILE *out);

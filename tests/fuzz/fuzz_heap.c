@@ -1,6 +1,7 @@
 /* A heap profile, MAPPED_LIBRARIES included: a parsed profile is consistent. */
 #include "fuzz.h"
 #include "profile/heap.h"
+#include "profile/symbols/symbols.h"
 
 #include <math.h>
 
@@ -44,6 +45,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         expect(profile.period > 0);
         check_stacks(&profile);
         check_mappings(&profile);
+        expect(profile.header_at < size);
+        for (size_t i = 0; i < profile.name_count; i++)
+            expect(*profile.names[i].text &&
+                   (i == 0 || profile.names[i - 1].address <= profile.names[i].address));
         for (size_t i = 0; i < profile.line_count; i++)
             check_line(&profile, &profile.lines[i]);
         for (size_t i = 0; i < profile.thread_line_count; i++) {

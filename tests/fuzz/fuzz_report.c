@@ -103,7 +103,8 @@ static void build(const struct heap_profile *profile, unsigned flags, const char
                          flags & BASE_AND_THREADS ? profile : NULL, symbols));
     check_sums(&samples, display.value);
     write_all(&samples, &display, nowhere);
-    symbolized_write(&samples.locations, samples.first_location, profile, text, len, nowhere);
+    symbolized_write(&samples.locations, samples.first_location, profile, text + profile->header_at,
+                     len - profile->header_at, nowhere);
     samples_free(&samples);
     symbols_free(symbols);
 }

@@ -172,7 +172,8 @@ static const struct {
     {"prof_prefix:", &v521, "A"}, /* as text may be empty */
     {"narenas:", &v521, "G"},
     {"narenas:8,lg_prof_sample:0x13,dirty_decay_ms:-1", &v521, "AAA"},
-    {"narenas:8x,junk:free,narenas:default", &v521, "GAA"},
+    {"narenas:8x,junk:free,narenas:default", &v521, "GAG"},
+    {"narenas:default,lg_prof_sample:default", &any, "AG"},
     {"opt.prof:true,prof:true", &v521, "B"},
     {"prof=true", &any, "B"},
     {"prof:true, prof_active:false", &v521, "AB"},

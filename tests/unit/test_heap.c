@@ -1,7 +1,9 @@
 /* Heap profiles as text: every form that jemalloc has written, and invalid ones. */
 #include "check.h"
+#include "elf/image.h"
 #include "profile/faults.h"
 #include "profile/heap.h"
+#include "profile/symbols/symbols.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -207,6 +209,31 @@ static void test_no_profile(void)
     }
 }
 
+/* Names of the file, build-ids behind the maps, and what editors and jemalloc add. */
+static void test_additions(void)
+{
+    static const char text[] =
+        "\xef\xbb\xbf<jemalloc>: Leak\r\n--- symbol\nbinary=/bin/app\n"
+        "0x2 main<00000000000011b2>\n0x1 f--g\n0x3 0x3\n0x4\n---\n"
+        "--- heap\nheap_v2/1 \r\n@ 0x2 0x1 \r\n  t*: 1: 8 [0: 0]\t\r\n\r\n"
+        " MAPPED_LIBRARIES: \r\n1-5 r-xp 0 08:02 77 /bin/app \r\n"
+        "# build-id 1 00fF\n# build-id 1 12\n# build-id 9 12\n# build-id 1 1\n";
+    struct heap_profile profile;
+
+    if (CHECK(parse(&profile, text) == FAULT_NONE)) {
+        CHECK(profile.name_count == 2 && profile.names[0].address == 1);
+        CHECK(strcmp(profile.names[0].text, "f--g") == 0);
+        CHECK(strcmp(profile.names[1].text, "main") == 0);
+        CHECK(strncmp(text + profile.header_at, "heap_v2/1 ", 10) == 0);
+        CHECK(profile.mapping_count == 1 && strcmp(profile.mappings[0].path, "/bin/app") == 0);
+        CHECK(profile.mappings[0].inode == 77 && profile.mappings[0].build_id);
+        CHECK(profile.mappings[0].build_id->len == 2 &&
+              memcmp(profile.mappings[0].build_id->bytes, "\0\xff", 2) == 0);
+        CHECK(!profile.odd_lines && !profile.odd_maps && !profile.cut_short && !profile.maps_cut);
+    }
+    heap_free(&profile);
+}
+
 /* Lines that are not understood are skipped, counted, and do not affect others. */
 static void test_odd_lines(void)
 {
@@ -372,6 +399,7 @@ int main(void)
     test_old_forms();
     test_old_stacks();
     test_no_profile();
+    test_additions();
     test_odd_lines();
     test_cut_short();
     test_depth();

@@ -252,7 +252,6 @@ static void test_refused(void)
         {TAKES_FORMAT | TAKES_PATH, "-f text --path /x 1"},
         {TAKES_FORMAT, "-f text 1 2"},
         {TAKES_FILE | TAKES_FORMAT, "-q"},
-        {TAKES_FILE | TAKES_FORMAT, "a b"},
         {TAKES_FILE | TAKES_FORMAT, "a -p 1"},
         {TAKES_FILE | TAKES_FORMAT, "a --thread 1"},
         {TAKES_FILE | TAKES_FORMAT, "- --base -"},
