@@ -443,20 +443,21 @@ int several_run(const struct options *options, const struct verb *verb)
     };
     const struct selection *selection = &several.targets.selection;
     int code = choose_targets(&several.targets, options, verb->takes);
+    const bool chosen = code == EXIT_DONE;
 
-    if (code == EXIT_DONE && !several.targets.count)
-        message("profiling is on in none of the processes that match; nothing was done");
-    else if (code == EXIT_DONE) {
+    if (chosen && !several.targets.count)
+        message("profiling is on in none of the processes that match%s; nothing was done",
+                selection->left_count ? " and could be examined" : "");
+    else if (chosen)
         code = run_found(&several);
-        /*
-         * A process that was asked for by its name and does not answer counts as one that did not
-         * come to a safe point. Of the others nobody knows whether they use jemalloc, and anybody
-         * can make one: they are only reported.
-         */
-        for (size_t i = 0; options->name && i < selection->left_count; i++)
-            if (selection->left[i].matches && code < EXIT_NO_SAFE_POINT)
-                code = EXIT_NO_SAFE_POINT;
-    }
+    /*
+     * A process that was asked for by its name and does not answer counts as one that did not come
+     * to a safe point. Of the others nobody knows whether they use jemalloc, and anybody can make
+     * one: they are only reported.
+     */
+    for (size_t i = 0; chosen && options->name && i < selection->left_count; i++)
+        if (selection->left[i].matches && code < EXIT_NO_SAFE_POINT)
+            code = EXIT_NO_SAFE_POINT;
     targets_free(&several.targets);
     return code;
 }

@@ -293,6 +293,9 @@ static void add_build_ids(struct memory *memory, struct sink *sink, size_t from)
     char *line = NULL;
     bool good = modules_parse(&modules, (const char *)sink->bytes + from, sink->len - from);
 
+    /* A last line that was cut stays one. */
+    good = good && sink->len && sink->bytes[sink->len - 1] == '\n';
+
     for (size_t i = 0, last = SIZE_MAX; good && i < modules.vma_count; i++) {
         const struct vma *vma = &modules.vmas[i];
         const size_t module = (size_t)vma->module;

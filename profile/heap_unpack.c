@@ -22,6 +22,7 @@ struct packed {
     const unsigned char *bytes;
     size_t len;
     uint64_t max;
+    __typeof__(inflateInit2_) *init;
     __typeof__(inflate) *inflate;
     __typeof__(inflateReset) *reset;
     z_stream stream;
@@ -50,6 +51,10 @@ static int unpack_block(struct packed *packed, unsigned char *block, uint64_t *w
     if (pwrite(CONFINED_OUT, block, n, (off_t)*written) != (ssize_t)n)
         return errno == EFBIG ? -EFBIG : -ENOMEM;
     *written += n;
+    while (rc == Z_STREAM_END && stream->avail_in && !*stream->next_in) { /* as gzip pads it */
+        stream->next_in++;
+        stream->avail_in--;
+    }
     if (rc == Z_STREAM_END && !stream->avail_in && !packed->len)
         return 0;
     return rc == Z_STREAM_END && packed->reset(stream) != Z_OK ? -EBADMSG : 1;
@@ -58,19 +63,21 @@ static int unpack_block(struct packed *packed, unsigned char *block, uint64_t *w
 static void unpack_confined(void *ctx)
 {
     static unsigned char block[BLOCK];
+    struct packed *packed = ctx;
     uint64_t written = 0;
-    int rc;
+    int rc = packed->init(&packed->stream, MAX_WBITS + GZIP_FORMAT, ZLIB_VERSION,
+                          (int)sizeof packed->stream) == Z_OK
+                 ? 1
+                 : -ENOSYS;
 
-    do
-        rc = unpack_block(ctx, block, &written);
-    while (rc > 0);
+    while (rc > 0)
+        rc = unpack_block(packed, block, &written);
     (void)send(CONFINED_CHANNEL, &rc, sizeof rc, MSG_NOSIGNAL);
 }
 
 int heap_unpack(const void *bytes, size_t len, uint64_t max)
 {
     void *library = dlopen("libz.so.1", RTLD_NOW | RTLD_LOCAL);
-    __typeof__(inflateInit2_) *init;
     struct packed packed = {.bytes = bytes, .len = len, .max = max};
     AUTO_CLOSE int to = -1;
     struct confined child;
@@ -78,12 +85,10 @@ int heap_unpack(const void *bytes, size_t len, uint64_t max)
 
     if (!library)
         return -ENOSYS;
-    init = (__typeof__(init))dlsym(library, "inflateInit2_");
+    packed.init = (__typeof__(packed.init))dlsym(library, "inflateInit2_");
     packed.inflate = (__typeof__(packed.inflate))dlsym(library, "inflate");
     packed.reset = (__typeof__(packed.reset))dlsym(library, "inflateReset");
-    if (!init || !packed.inflate || !packed.reset ||
-        init(&packed.stream, MAX_WBITS + GZIP_FORMAT, ZLIB_VERSION, (int)sizeof packed.stream) !=
-            Z_OK)
+    if (!packed.init || !packed.inflate || !packed.reset)
         return -ENOSYS;
     to = memfd_create("profile", MFD_CLOEXEC);
     if (to < 0)

@@ -1,6 +1,7 @@
 #include "run/present.h"
 #include "base/interruptions.h"
 #include "profile/faults.h"
+#include "profile/names/code_kind.h"
 #include "profile/views/dot.h"
 #include "profile/views/flame.h"
 #include "profile/views/pprof.h"
@@ -13,13 +14,14 @@
 #include "run/interrupt.h"
 
 #include <errno.h>
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
 enum {
     MISSING_REPORTED = 5,
     UNREAD_REPORTED = 20,
-    NAMELESS_PART = 100, /* of the addresses: fewer need no word */
+    NAMELESS_PART = 100, /* of the memory: less needs no word */
     SLOW_NS = 1000000000,
 };
 #define WRITE_NS 2000000000ull /* for writing, after the time for names */
@@ -127,46 +129,63 @@ static void report_split(const struct presentation *presentation, const struct s
 /* The allocator's own calls are not shown. */
 static bool is_shown(const struct symbols_coverage *coverage)
 {
-    return !(coverage->path && strstr(coverage->path, "libjemalloc"));
+    return !coverage->path || code_kind_of_module(coverage->path) != CODE_ALLOCATOR;
 }
 
-/* True if the call has no name, and is of the module. */
-static bool is_nameless(const struct locations *locations, const struct location *location,
-                        const char *module)
+/*
+ * Returns for each mapping of the samples whether more than a hundredth of the memory is in stacks
+ * with calls without a name in it; NULL: out of memory. The caller frees it.
+ */
+static bool *lacking_mappings(const struct samples *samples)
 {
-    const char *path;
+    const struct locations *locations = &samples->locations;
+    AUTO_FREE double *nameless = calloc(locations->mapping_count + 1, sizeof *nameless);
+    AUTO_FREE uint32_t *counted = calloc(locations->mapping_count + 1, sizeof *counted);
+    bool *lacking = calloc(locations->mapping_count + 1, sizeof *lacking);
+    double all = 0;
 
-    if (location->named || location->mapping == TABLE_NONE)
-        return false;
-    path = locations->mappings[location->mapping].path; /* without " (deleted)" */
-    return strncmp(module, path, strlen(path)) == 0 &&
-           (strcmp(module, path) == 0 || strcmp(module + strlen(path), " (deleted)") == 0);
+    for (uint32_t i = 0; nameless && counted && i < samples->count; i++) {
+        const struct sample *sample = &samples->list[i];
+        const struct amount *bytes = &sample->values[VALUE_BYTES];
+        /* Where nothing is in use, each stack counts as one. */
+        const double weight = fabs((double)bytes->now) + fabs((double)bytes->base) + 1;
+        for (uint32_t j = 0; j < sample->depth; j++) {
+            const struct location *location = &locations->list[samples->calls[sample->first + j]];
+            if (location->named || location->mapping == TABLE_NONE ||
+                counted[location->mapping] == i + 1)
+                continue;
+            counted[location->mapping] = i + 1;
+            nameless[location->mapping] += weight;
+        }
+        all += weight;
+    }
+    for (size_t i = 0; lacking && nameless && i < locations->mapping_count; i++)
+        lacking[i] = nameless[i] > all / NAMELESS_PART;
+    return lacking;
 }
 
-/* True if stacks with more than one per cent of the memory have calls without names in it. */
-static bool lacks_names(const struct symbols_coverage *coverage, const struct samples *samples)
+/* A mapping has the path without " (deleted)". */
+static bool lacks_names(const struct symbols_coverage *coverage, const struct locations *locations,
+                        const bool *lacking)
 {
-    double all = 0, nameless = 0;
+    const char *path = coverage->path ? coverage->path : "";
 
     if (coverage->with_function == coverage->addresses || !is_shown(coverage))
         return false;
-    for (size_t i = 0; i < samples->count; i++) {
-        const struct sample *sample = &samples->list[i];
-        uint32_t j = 0;
-        while (j < sample->depth &&
-               !is_nameless(&samples->locations,
-                            &samples->locations.list[samples->calls[sample->first + j]],
-                            coverage->path))
-            j++;
-        all += (double)sample->values[VALUE_BYTES].now;
-        nameless += j < sample->depth ? (double)sample->values[VALUE_BYTES].now : 0;
+    for (size_t i = 0; i < locations->mapping_count; i++) {
+        const char *of = locations->mappings[i].path;
+        const size_t len = lacking[i] ? strlen(of) : 0;
+        if (lacking[i] && strncmp(path, of, len) == 0 &&
+            (!path[len] || strcmp(path + len, " (deleted)") == 0))
+            return true;
     }
-    return nameless > all / 100;
+    return false;
 }
 
 void present_coverage(const struct run_events *events, const struct symbols *symbols,
                       const struct samples *samples)
 {
+    AUTO_FREE bool *lacking = samples ? lacking_mappings(samples) : NULL;
     struct symbols_coverage coverage;
     unsigned missing = 0, unread = 0;
     uint64_t more = 0;
@@ -174,7 +193,7 @@ void present_coverage(const struct run_events *events, const struct symbols *sym
     for (size_t i = 0; symbols_coverage(symbols, i, &coverage); i++) {
         const struct run_note note = {
             .kind = coverage.loss ? NOTE_NAMES_UNREAD : NOTE_NAMES_MISSING, .coverage = &coverage};
-        if (!coverage.loss && (!samples || !lacks_names(&coverage, samples)))
+        if (!coverage.loss && (!lacking || !lacks_names(&coverage, &samples->locations, lacking)))
             continue;
         if (coverage.loss ? unread++ < UNREAD_REPORTED : missing++ < MISSING_REPORTED)
             report_note(events, &note);
@@ -467,7 +486,7 @@ static fault_code present_parts(const struct presentation *presentation,
             borrow_part(&parts[i], &sources[i], &parts[0].profile);
         else
             rc = open_part(&parts[i], &parts[0], &sources[i], presentation, once, &deadline, fault);
-        if (rc == FAULT_PROFILE && i > 0)
+        if (rc == FAULT_PROFILE && i > 0 && sources[i].name)
             name_source(&sources[i], fault);
         if (rc == FAULT_NONE && sources[i].adds &&
             !heap_same_program(&parts[0].profile, &parts[i].profile))

@@ -101,7 +101,8 @@ class Truth(lib.TestCase):
                 result = lib.run_tool("leak", "-d", "3s", growth.pid)
                 lines = result.text.splitlines()
                 self.assertLessEqual(len(lines), 12, result.text)
-                self.assertRegex(lines[-1], r"^next: jeattach \w+.* %d\b" % growth.pid)
+                self.assertRegex(lines[-2], r"^next: jeattach \w+ %d\b" % growth.pid)
+                self.assertRegex(lines[-1], r"^      this shows ")
                 self.assertNotRegex(result.text, r"(?m)^[ +]*0 B ")
                 for line in lines[1:]:
                     self.assertLessEqual(len(line), 80, result.text)

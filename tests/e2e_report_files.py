@@ -155,6 +155,7 @@ class Files(lib.TestCase):
             mark + leak.replace(b"\n", b"\r\n") + HEAP.replace(b"\n", b" \r\n"),
             gzip.compress(HEAP),
             gzip.compress(HEAP[:100]) + gzip.compress(HEAP[100:]),
+            gzip.compress(HEAP) + bytes(512),
         ):
             result = self.text("b.heap", data)
             self.assertEqual(self.body(result), plain)
@@ -253,6 +254,51 @@ class Files(lib.TestCase):
         self.assertIn("/nonexistent/lib.so: 2 of 2 addresses have no name", done.stdout)
         self.assertNotIn("/nonexistent/app:", done.stdout)
         self.assertLess(done.stdout.index("largest stacks"), done.stdout.index("have no name"))
+
+    def test_missing_names_where_nothing_is_in_use(self):
+        freed = re.sub(rb"(\d+: \d+) \[0: 0\]", rb"0: 0 [\1]", HEAP)
+        result = self.text("a.heap", freed, "--value", "alloc_space")
+        self.assertIn("/nonexistent/app: 3 of 3 addresses have no name", result.err)
+
+    def test_doubt_of_a_folder_named_like_jemalloc(self):
+        """Only the file's own name tells that it is the allocator."""
+        folder = os.path.join(self.directory(), "libjemalloc-5")
+        os.mkdir(folder)
+        program = os.path.join(folder, "app")
+        shutil.copy(SITES, program)
+        data = HEAP.replace(b"/nonexistent/app", program.encode())
+        self.assertIn("names of app may be wrong", first_line(self.text("a.heap", data)))
+
+    def test_operators_in_names(self):
+        """A function may be called operator--, which ends no name."""
+        names = NAMES.replace(b"large--inlined", b"Iter::operator--(int)--inlined")
+        folded = self.text("a.symbolized", names + HEAP, "-f", "folded", "--full-names").text
+        self.assertIn("main;Iter::operator--(int);inlined 500", folded)
+
+    def test_many_modules(self):
+        """Each of many stacks has calls in many modules without names."""
+        modules, stacks, depth = 12000, 12000, 40
+        base, size = 0x10000000, 0x10000
+        text = ["heap_v2/524288\n  t*: 1: 4096 [0: 0]\n"]
+        for i in range(stacks):
+            calls = (base + (i * depth + j) % modules * size + 0x100 for j in range(depth))
+            text.append("@ %s\n  t*: 1: 4096 [0: 0]\n" % " ".join(map(hex, calls)))
+        text.append("\nMAPPED_LIBRARIES:\n")
+        text += ["%x-%x r-xp 0 08:01 %d /nonexistent/app%d\n" %
+                 (base + i * size, base + i * size + 0x8000, i + 1, i) for i in range(modules)]
+        self.assertIn("in use: ", self.text("a.heap", "".join(text).encode()).text)
+
+    def test_pipe_before_another(self):
+        """A pipe is opened once: what is written into it arrives."""
+        pipe = os.path.join(self.directory(), "pipe")
+        os.mkfifo(pipe)
+        tool = self.process([lib.TOOL, "report", "-q", pipe, self.write("a.heap", HEAP)],
+                            stdout=subprocess.PIPE)
+        with open(pipe, "wb") as out:
+            out.write(HEAP)
+        text, _ = tool.communicate(timeout=lib.TOOL_TIMEOUT)
+        self.assertEqual(tool.returncode, lib.OK)
+        self.assertIn(b"in 6 objects", text)
 
 
 if __name__ == "__main__":

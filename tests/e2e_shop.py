@@ -94,7 +94,7 @@ class Shop(lib.TestCase):
         return heap, {
             "largest stack": after(report, "largest stacks"),
             "table": after(report, r"flat%"),
-            "leak": after(leak, "stack below", 2),  # the stack is below the numbers
+            "leak": after(leak, r"trend +stack"),
             "top": after(screen, "site, of"),
         }
 

@@ -56,6 +56,7 @@ ALLOWED = {
     ("profile/symbols/debug_info.c", "dlopen"): (1, "a library of the tool's, by its name"),
     ("profile/symbols/module_files.c", "open"): (2, OWN + ": --exe, --root; below it, inroot_name"),
     ("cli/verbs/report.c", "open"): (3, OWN + "; below /proc/PID/root, inroot_name"),
+    ("cli/verbs/report.c", "stat"): (1, OWN + ": a pipe is not opened twice"),
     ("cli/main.c", "open"): (1, "/dev/null"),
     ("host/spool.c", "open"): (1, "a file without a name (O_TMPFILE) in TMPDIR, /var/tmp, /tmp"),
     ("run/core_file.c", "open"): (3, OWN + ": --core, --root, --exe; below --root, inroot_name"),

@@ -188,12 +188,15 @@ void advice_make(struct advice *advice, const struct advice_facts *facts)
         break;
     case ADVICE_RETAINED:
         if (is_part(facts->huge, facts->retained, RETAINED_PERCENT))
-            add_line(advice, "helps: thp:never in MALLOC_CONF at its start, as the kernel puts "
-                             "returned pages back into huge pages; or khugepaged/max_ptes_none 0");
+            add_line(advice,
+                     "helps: thp:never in %s at its start, as the kernel puts returned pages back "
+                     "into huge pages; or khugepaged/max_ptes_none 0",
+                     variable_of(facts));
         else
             add_line(advice,
-                     "helps: retain:false in MALLOC_CONF at its start: jemalloc then unmaps "
-                     "what it returns; it uses these pages for its next objects");
+                     "helps: retain:false in %s at its start: jemalloc then unmaps what it "
+                     "returns; it uses these pages for its next objects",
+                     variable_of(facts));
         break;
     case ADVICE_NONE:
         set_next(advice, "explain", facts, "this shows what its memory is");

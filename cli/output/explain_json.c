@@ -46,7 +46,7 @@ static void group_json(const struct explain *explain, struct json *json)
     for (enum group_kind kind = 0; kind < GROUP_KINDS; kind++)
         json_number(json, names[kind], group->kinds[kind]);
     json_list_begin(json, "largest");
-    for (size_t i = 0; i < GROUP_LARGEST && *group->largest[i].comm; i++) {
+    for (size_t i = 0; i < GROUP_LARGEST && group->largest[i].pid; i++) {
         json_item_begin(json);
         json_number(json, "pid", (uint64_t)group->largest[i].pid);
         json_text(json, "command", group->largest[i].comm);

@@ -9,6 +9,7 @@
 #include "cli/output/usage.h"
 #include "cli/verdict.h"
 
+#include <ctype.h>
 #include <inttypes.h>
 #include <stdarg.h>
 #include <string.h>
@@ -31,7 +32,8 @@ static size_t fitting_words(const char *text, size_t columns)
     }
     if (most == len)
         return len;
-    for (fits = most; fits > 0 && text[fits] != ' ';)
+    /* A number stays with its unit. */
+    for (fits = most; fits > 0 && (text[fits] != ' ' || isdigit((unsigned char)text[fits - 1]));)
         fits--;
     return fits ? fits : most;
 }
@@ -388,7 +390,7 @@ static void print_explained_head(const struct explain *explain, const struct sub
     char verdict[EXPLAIN_VERDICT], growth[EXPLAIN_VERDICT], texts[3][UNITS_TEXT];
     char own[OWN_LIMIT_TEXT];
 
-    print_row_text("", explain_verdict(explain, verdict), ROW_LINES + 2, out);
+    print_row_text("", explain_verdict(explain, verdict), ROW_LINES + 4, out);
     print_row_text("growth", explain_growth(explain, growth), ROW_LINES + 1, out);
     if (explain->core) {
         print_labelled(out, "core",

@@ -340,6 +340,8 @@ const char *explain_growth(const struct explain *explain, char out[EXPLAIN_VERDI
 
 /* ---- the facts ---- */
 
+static const double IN_MEMORY = 0.9;
+
 /* "230 MiB (80 %) of it is free space in slabs, which no purge returns" */
 static void write_part_fact(const struct explain *explain, enum explain_headline fact, char *out)
 {
@@ -388,7 +390,9 @@ static void write_part_fact(const struct explain *explain, enum explain_headline
     append_words(out, "%s (%s) of it is ", amount, share_text(bytes, whole, share));
     if (fact == HEADLINE_IN_USE) {
         append_words(out, "objects in use");
-        if (explain->no_live.code == FAULT_NONE && largest->bytes)
+        /* The sizes are of all objects: most of them have to be in memory. */
+        if (explain->no_live.code == FAULT_NONE && largest->bytes &&
+            (double)all >= IN_MEMORY * (double)explain->live.in_use)
             append_words(out, ", %s of that in objects of %s",
                          share_text(largest->bytes, explain->live.in_use, share),
                          units_bytes((double)largest->size, size));
@@ -540,8 +544,9 @@ static const struct {
     [STEP_STATS] = {"stats", "stats", "",
                     "memory does not show what is free; jemalloc itself counts it, in a call"},
     [STEP_PEEK] = {"peek", "peek", "", "this shows what the objects in use are"},
-    [STEP_OUTSIDE] = {"outside", "leak", " -d 60s",
-                      "jemalloc has little of it: this shows which kind of memory grows, by calls"},
+    [STEP_OUTSIDE] =
+        {"outside", "leak", " -d 60s",
+         "most of it is outside jemalloc: this shows which kind grows, by which calls"},
     [STEP_CORE] = {"core", "status", "",
                    "the core file has no objects that can be read; this shows why"},
     [STEP_LOOK] = {"look", "leak", " -d 60s",

@@ -16,7 +16,8 @@
 enum {
     ROWS_DEFAULT = 10,
     ANSWER_BYTES = PLACE_TEXT_SIZE + COMMON_TEXT_SIZE + 256,
-    CALL_INDENT = 12
+    CALL_INDENT = 12,
+    LINE_STACK = 80 - CALL_INDENT,
 };
 
 /* With fewer samples than these in the mean, a stack of any size may have none. */
@@ -235,9 +236,6 @@ static void print_frag_parts(const struct frag_view *view, const struct parts *p
 
     fprintf(out, "RSS %s:\n", display_bytes(view->display, (double)parts->sum.whole, text));
     usage_print_parts(&view->frag->account, out);
-    if (parts->sum.bytes[ACCOUNT_PAGES])
-        fprintf(out, "jeattach purge would return up to %s\n",
-                display_bytes(view->display, (double)parts->sum.bytes[ACCOUNT_PAGES], text));
     if (judge(parts) == ACCOUNT_SLABS)
         fputs("a slab is returned only when all objects in it are freed\n", out);
 }
@@ -252,7 +250,10 @@ static bool is_few(const struct frag_view *view, const struct waste_row *row, do
     return *expected < SAMPLES_FEW;
 }
 
-/* Writes the innermost call, and its callers below it. Returns the number of those left out. */
+/*
+ * Writes the stack in one line, or all its calls, one below the other. Returns the number of those
+ * left out.
+ */
 static uint32_t print_frag_calls(const struct frag_view *view, const struct waste_row *row,
                                  FILE *out)
 {
@@ -270,6 +271,12 @@ static uint32_t print_frag_calls(const struct frag_view *view, const struct wast
             fputs("[not sampled: less than 1 sample is expected of these]\n", out);
         else
             fprintf(out, "[not sampled: only %.0f samples are expected of these]\n", expected);
+        return 0;
+    }
+    if (!view->verbose) {
+        fprintf(out, "%*s", CALL_INDENT, "");
+        stack_line(view->samples, &view->samples->list[row->sample], LINE_STACK, out);
+        fputc('\n', out);
         return 0;
     }
     stack_text_choose(view->samples, &view->samples->list[row->sample], view->display->depth,
@@ -383,7 +390,7 @@ static void print_evidence(const struct frag_view *view, FILE *out)
     fputc('\n', out);
 }
 
-static void print_stacks(const struct frag_view *view, FILE *out)
+static void print_stacks(const struct frag_view *view, const struct parts *parts, FILE *out)
 {
     const struct waste *waste = view->waste;
     const size_t shown = rows_shown(view), hidden = waste->count - shown;
@@ -391,8 +398,9 @@ static void print_stacks(const struct frag_view *view, FILE *out)
     uint64_t left_out = 0;
     double rest = 0;
 
-    if (waste->bytes < ACCOUNT_WASTE_LEAST && !view->display->rows && view->display->least > 0)
-        return; /* not asked for */
+    const bool asked = view->display->rows || view->display->least == 0 || view->verbose;
+    if (!asked && (judge(parts) == ACCOUNT_PARTS || waste->bytes < ACCOUNT_WASTE_LEAST))
+        return;
     print_evidence(view, out);
     fprintf(out, "%11s %7s %10s %6s %9s %8s  %s\n", "free space", "share", "objects", "size",
             "slabs", "in use", view->samples ? "stack" : "");
@@ -456,7 +464,7 @@ void frag_print(const struct frag_view *view, FILE *out)
     fputs(colors ? "\033[0m" : "", out);
 
     print_frag_parts(view, &parts, out);
-    print_stacks(view, out);
+    print_stacks(view, &parts, out);
     make_advice(view, &parts, place, &advice);
     advice_print(&advice, out);
 }

@@ -17,6 +17,7 @@ struct frag_view {
     const char *name;
     int pid;
     bool in_program; /* its jemalloc is linked into the program */
+    bool verbose;    /* all calls of a stack, and its rows also where there is little waste */
 };
 
 /* Prints the answer, the parts and the stacks, of which display says how many. */

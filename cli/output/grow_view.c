@@ -83,6 +83,13 @@ static double touched_error(const struct grow_touched *touched, double bytes)
     return 2 * touched->whole * sqrt(share * (1 - share) / samples + 1 / (samples * samples));
 }
 
+void grow_rows_free(struct grow_rows *rows)
+{
+    free(rows->list);
+    free(rows->weights);
+    *rows = (struct grow_rows){.list = NULL};
+}
+
 bool grow_rows_make(struct grow_rows *rows, const struct grow *grow, const struct samples *samples,
                     enum grow_kind kind, uint64_t size, enum grow_rows_of of)
 {
@@ -90,8 +97,10 @@ bool grow_rows_make(struct grow_rows *rows, const struct grow *grow, const struc
 
     *rows = (struct grow_rows){.list = calloc(samples->count + 1, sizeof *rows->list),
                                .weights = calloc(samples->count + 1, sizeof *rows->weights)};
-    if (!rows->list || !rows->weights || (size && !grow_touched(grow, size, &touched)))
+    if (!rows->list || !rows->weights || (size && !grow_touched(grow, size, &touched))) {
+        grow_rows_free(rows);
         return false;
+    }
     for (uint32_t i = 0; i < samples->count; i++) {
         const struct sample *sample = &samples->list[i];
         int64_t bytes = 0;
@@ -115,13 +124,6 @@ bool grow_rows_make(struct grow_rows *rows, const struct grow *grow, const struc
     }
     free(touched.bytes);
     return true;
-}
-
-void grow_rows_free(struct grow_rows *rows)
-{
-    free(rows->list);
-    free(rows->weights);
-    *rows = (struct grow_rows){.list = NULL};
 }
 
 /* ---- the answer ---- */
@@ -451,6 +453,9 @@ void grow_write_table(const struct grow_view *view, enum grow_kind kind, uint64_
     if (shown && view->verbose)
         fprintf(out, "%11s %7s %12s %13s  %s\n", "first touch", "share", "margin", "rate",
                 "stack, innermost call first");
+    else if (shown && size)
+        fprintf(out, "%11s %7s  stack, for objects of %s\n", "first touch", "share",
+                units_bytes((double)size, text));
     else if (shown)
         fprintf(out, "%11s %7s  stack\n", "first touch", "share");
     for (size_t i = 0; i < shown; i++) {

@@ -17,7 +17,7 @@ struct grow_row {
 
 struct grow_rows {
     struct grow_row *list; /* the largest first */
-    double *weights; /* of each sample, bytes: what the rows are made of */
+    double *weights;       /* of each sample, bytes: what the rows are made of */
     size_t count;
     int64_t bytes; /* of all rows */
 };

@@ -22,6 +22,8 @@ enum {
     ALSO = 2
 };
 
+/* Objects of less share one: who touches it first is not who has them all. */
+#define PAGE    ((uint64_t)4096)
 #define LONG_NS (5ull * 60 * 1000000000) /* who has watched for so long has seen enough */
 
 static const double LATELY = 0.2; /* of the time: what ended before that is said to have ended */
@@ -197,8 +199,10 @@ static void write_objects(const struct leak_view *view, const struct part *part,
         fputs(part->state == PART_ONE_OF ? ", probably by " : ": ", out);
         write_causes(view, part, out);
     } else if (view->faults) {
-        /* Of their own pages: of others nothing follows. */
-        grow_write_touchers(view->faults, GROW_JEMALLOC, part->size, part->bytes, out);
+        /* Of their own pages: of others nothing follows. Small objects share a page. */
+        if (grow_write_touchers(view->faults, GROW_JEMALLOC, part->size, part->bytes, out) &&
+            part->size < PAGE)
+            fputs(" (first touch only)", out);
     }
     if (view->samples && part->state == PART_ONE_OF && !has_ended(view))
         write_doubt(view, part, out);
@@ -445,6 +449,12 @@ static void write_sampled_sum(const struct leak_view *view, FILE *out)
 
 /* ---- what to do next ---- */
 
+/* True of memory that is not jemalloc's. */
+static bool is_of_others(const struct part *part)
+{
+    return part->kind == PART_MEMORY && part->memory != GROW_JEMALLOC;
+}
+
 /* Prints one command, and what it gives. */
 static void print_next(const struct leak_view *view, FILE *out)
 {
@@ -461,7 +471,8 @@ static void print_next(const struct leak_view *view, FILE *out)
     } else if (has_ended(view)) {
         strcpy(command, "jeattach ps");
         shows = "which processes run";
-    } else if (view->faults && grow_language_hint(view->faults, &hint)) {
+    } else if (view->faults && (!part || is_of_others(part)) &&
+               grow_language_hint(view->faults, &hint)) {
         snprintf(reason, sizeof reason, "this shows %s%s%s%s", hint.shows, hint.needs ? " (" : "",
                  hint.needs ? hint.needs : "", hint.needs ? ")" : "");
         advice_print_next(hint.command, reason, out);

@@ -1,5 +1,6 @@
 #include "cli/output/wrap.h"
 
+#include <ctype.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -36,7 +37,8 @@ static size_t fitting_len(const char *text, size_t len, size_t columns)
 
     if (len <= columns)
         return len;
-    while (fits > 0 && text[fits] != ' ')
+    /* A number stays with its unit. */
+    while (fits > 0 && (text[fits] != ' ' || isdigit((unsigned char)text[fits - 1])))
         fits--;
     return fits ? fits : strcspn(text, " \n");
 }

@@ -42,7 +42,8 @@ static bool show_frag(const struct samples *samples, const struct display *displ
                                    .display = &own,
                                    .name = verb->attachment.target.stat.comm,
                                    .pid = (int)verb->attachment.target.pid,
-                                   .in_program = verb->attachment.instance.in_program};
+                                   .in_program = verb->attachment.instance.in_program,
+                                   .verbose = verb->options->verbose};
     bool good = waste_make(&waste, frag->classes, frag->class_count, samples);
 
     own.colors = isatty(STDOUT_FILENO);
@@ -65,6 +66,8 @@ static void read_setup(struct frag_verb *verb)
     attachment_read_facts(attachment, &setup->prof);
     conf_read(&setup->conf, &attachment->instance, &attachment->modules, &attachment->target,
               &attachment->memory);
+    conf_read_built_in(&setup->conf, &attachment->instance, &attachment->target,
+                       &attachment->memory);
     if (threads_list(&threads, &attachment->target, &ignored) != FAULT_NONE)
         return;
     for (size_t i = 0; i < threads.count; i++)
@@ -138,7 +141,8 @@ const struct verb verb_frag = {
              "Objects that no sample explains have rows [not sampled], with the number of\n"
              "samples that would be expected where that is small.\n"
              "\n"
-             "jeattach purge returns free pages, not the space in slabs.\n",
+             "The table is shown where there is waste, or with --rows or -v, which shows whole\n"
+             "stacks. jeattach purge returns free pages, not the space in slabs.\n",
     .options =
         {
             {"rows", NULL, "show at most N rows of the table (default 10); 0: all, however small"},

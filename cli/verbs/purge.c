@@ -71,8 +71,7 @@ static void print_purge_rest(const struct purge *purge, int pid)
     char bytes[UNITS_TEXT], next[ADVICE_COMMAND];
     const char *shows = purge_next(purge, pid, next);
 
-    printf("little came back; of the %s that remain:\n",
-           units_bytes((double)purge->rss_after, bytes));
+    printf("of the %s that remain:\n", units_bytes((double)purge->rss_after, bytes));
     usage_print_parts(&purge->rest, stdout);
     advice_print_next(next, shows, stdout);
 }

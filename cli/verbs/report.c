@@ -74,7 +74,7 @@ static fault_code read_all(struct input *input, int fd, const char *path, struct
 static fault_code unpack(struct input *input, const char *path, struct fault *fault)
 {
     struct sink *text = &input->text;
-    AUTO_CLOSE int fd = heap_unpack(text->bytes, text->len, text->limit);
+    AUTO_CLOSE int fd = heap_unpack(text->bytes, text->len, text->limit / 2); /* both copies */
 
     if (fd == -EINTR)
         return fault_set(fault, FAULT_INTERRUPTED, EINTR, "read profile", "%s", path);
@@ -172,12 +172,15 @@ static int open_map_of_process(const char *file)
     return fd;
 }
 
+/* A regular file, or -errno. A pipe is not opened: its writer would take us for its reader. */
 static int open_named(const char *path)
 {
-    AUTO_CLOSE int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+    AUTO_CLOSE int fd = -1;
     struct stat st;
 
-    if (fd < 0 || fstat(fd, &st))
+    if (stat(path, &st) ||
+        (S_ISREG(st.st_mode) &&
+         ((fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK)) < 0 || fstat(fd, &st))))
         return -errno;
     return S_ISREG(st.st_mode) ? steal_fd(&fd) : -EINVAL;
 }
@@ -229,7 +232,7 @@ static bool check_several(const struct options *options)
 /* jeprof's words: the program before its profile. */
 static void take_program(struct options *options)
 {
-    AUTO_CLOSE int fd = options->more_count ? open_input(options->file) : -1;
+    AUTO_CLOSE int fd = options->more_count ? open_named(options->file) : -1;
     char magic[SELFMAG];
 
     if (options->program || fd < 0 || !file_read(fd, 0, magic, sizeof magic) ||
@@ -314,7 +317,6 @@ static int report_main(const struct options *given, pid_t pid)
     struct presentation presentation;
     struct input inputs[INPUTS_MAX] = {0};
     struct output output = {.fd = -1};
-    take_program(&with_program);
     struct subject subject = {
         .name = options->file, .verb = "show the profile", .json = options->json};
     const struct run_events events = {.ctx = (void *)options, .note = notes_print_profile};
@@ -325,6 +327,8 @@ static int report_main(const struct options *given, pid_t pid)
 
     (void)pid;
     stall_guard_start(&stall_guard, STALL_GUARD_NO_DEADLINE, &stall);
+    take_program(&with_program);
+    subject.name = options->file;
     if (presentation_init(&presentation, options, FORMAT_TEXT) && check_several(options) &&
         set_sort(&presentation, options->report.sort) &&
         check_named("--perf-map", options->report.perf_map) &&

@@ -338,6 +338,18 @@ static const char *given_name(const struct symbols_options *options, uint64_t ad
                : NULL;
 }
 
+/* Returns the "--" that ends the first function of a line of inlined ones; NULL: there is one. */
+static char *next_inlined(const char *name)
+{
+    static const char op[] = "operator";
+    const char *at = strstr(name, "--");
+
+    while (at && (size_t)(at - name) >= sizeof op - 1 &&
+           memcmp(at - (sizeof op - 1), op, sizeof op - 1) == 0)
+        at = strstr(at + 2, "--");
+    return (char *)(uintptr_t)at;
+}
+
 /* Makes lines of "outer--inner", innermost first. */
 static void take_given(struct symbols *symbols, const struct mapping *mapping,
                        struct answer *answer)
@@ -350,7 +362,7 @@ static void take_given(struct symbols *symbols, const struct mapping *mapping,
 
     if (module)
         module->addresses++;
-    for (const char *at = name; at && (at = strstr(at, "--")); at += 2)
+    for (char *at = name ? next_inlined(name) : NULL; at; at = next_inlined(at + 2))
         count++;
     if (name && symbols->reader.bytes < READER_BYTES_MAX && count <= GIVEN_LINES_MAX) {
         symbols->reader.bytes += strlen(name) + count * sizeof *lines;
@@ -360,7 +372,7 @@ static void take_given(struct symbols *symbols, const struct mapping *mapping,
     if (!copy || !lines)
         return;
     for (size_t i = count; i-- > 0;) {
-        char *end = strstr(copy, "--");
+        char *end = next_inlined(copy);
         if (end)
             *end = '\0';
         lines[i] = (struct symbol_line){.function = copy, .linkage = copy};

@@ -69,27 +69,6 @@ size_t call_label(const struct samples *samples, const struct function *function
     return width + behind;
 }
 
-void stack_line(const struct samples *samples, const struct sample *sample, size_t columns,
-                FILE *out)
-{
-    char label[CALL_LABEL_SIZE];
-    struct stack_text stack;
-    size_t used = 0;
-
-    stack_text_choose(samples, sample, 0, &stack);
-    if (!stack.count)
-        fputs("a stack without calls", out);
-    for (size_t i = 0; i < stack.count; i++) {
-        const struct stack_call *call = &stack.calls[i];
-        const char *before = i ? " <- " : "";
-        used += strlen(before) +
-                call_label(samples, call->function, call->line, i == 0, i ? 0 : columns, label);
-        if (i && columns && used > columns)
-            break;
-        fprintf(out, "%s%s", before, label);
-    }
-}
-
 enum { NAME_BYTES = 256, PLACE_CALLS = 2 };
 _Static_assert(PLACE_CALLS *(NAME_BYTES + 128) <= PLACE_TEXT_SIZE, "all calls fit");
 
@@ -136,6 +115,28 @@ const char *place_text(const struct samples *samples, const struct sample *sampl
         at = caller_of(stack.calls, count, at);
     }
     return out;
+}
+
+void stack_line(const struct samples *samples, const struct sample *sample, size_t columns,
+                FILE *out)
+{
+    char label[CALL_LABEL_SIZE];
+    struct stack_text stack;
+    const size_t count = stack_own_calls(samples, sample, &stack);
+    size_t used = 0, at = count ? stack_named_call(stack.calls, count, 0) : 0;
+
+    if (!count)
+        fputs("a stack without calls", out);
+    for (bool first = true; at < count; first = false) {
+        const struct stack_call *call = &stack.calls[at];
+        const char *before = first ? "" : " <- ";
+        used += strlen(before) +
+                call_label(samples, call->function, call->line, first, first ? columns : 0, label);
+        if (!first && columns && used > columns)
+            break;
+        fprintf(out, "%s%s", before, label);
+        at = caller_of(stack.calls, count, at);
+    }
 }
 
 static const double MOST = 0.9; /* of what is told: what is below a caller of so much has it */

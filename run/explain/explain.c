@@ -23,6 +23,7 @@
 #define FREE_LEAST    ((double)(8 << 20)) /* bytes of memory that are worth a step */
 #define OTHERS_LEAST  1.25                /* times its own rate: others of its cgroup grow, too */
 #define MOSTLY        0.5
+#define GOES_ON       0.5 /* of a growth is one that goes on */
 #define OWN_LEAST     0.7 /* of what a cgroup uses, to be what fills it */
 
 enum { STACKS_MAX = 1024, PARTS_MAPPINGS = 20000 };
@@ -80,15 +81,15 @@ static void measure_all(struct measuring *look)
 /* ---- a longer look ---- */
 
 /*
- * What grows is what leak finds; how fast is what the memory shows, and a growth of objects that
- * goes on makes it a steady one.
+ * What grows is what leak finds; how fast is what the memory shows, and if most of that is a growth
+ * of objects that goes on, it is a steady one.
  */
 static void judge_watched(struct explain *explain)
 {
     struct explain_watch *watch = &explain->watch;
     const struct looks *looks = &watch->leak.looks;
     struct rise *rise = &explain->rise;
-    bool steady = false;
+    double steady = 0; /* bytes */
 
     watch->judged =
         looks_counted(looks) && looks_judge(looks, 0, 0, false, NULL, 0, &watch->verdict);
@@ -101,11 +102,12 @@ static void judge_watched(struct explain *explain)
         const bool goes_on = part->state <= PART_ONE_OF;
         if (part->memory == GROW_FILES)
             continue;
-        steady |= goes_on && grow_kind_is_private(part->memory);
+        steady += goes_on && grow_kind_is_private(part->memory) ? part->bytes : 0;
         explain->parts_grow = true;
         explain->objects_grow |= goes_on && part->kind == PART_OBJECTS;
     }
-    if (steady && (rise->state == RISE_STEP || (rise->state == RISE_SWINGING && rise->change > 0)))
+    if (rise->change > 0 && steady >= GOES_ON * (double)rise->change &&
+        (rise->state == RISE_STEP || rise->state == RISE_SWINGING))
         rise->state = RISE_GROWING;
 }
 

@@ -24,7 +24,10 @@ void rise_add(struct rise_points *points, uint64_t time_ns, uint64_t bytes)
     points->count = kept;
 }
 
-/* A growth is steady if a third of the intervals have a part of it, and little is given back. */
+/*
+ * A growth is steady if a third of the intervals have a part of it, little is given back, and it
+ * goes on: the last third of the time has not less than a tenth of it.
+ */
 static enum rise_state classify_rise(const struct rise_points *points, int64_t change)
 {
     double up = 0, down = 0; /* bytes between neighbours */
@@ -41,7 +44,9 @@ static enum rise_state classify_rise(const struct rise_points *points, int64_t c
         return RISE_NONE;
     if (up <= 4 * down)
         return RISE_SWINGING;
-    return 3 * ups >= points->count - 1 ? RISE_GROWING : RISE_STEP;
+    const size_t last = points->count - 1;
+    const int64_t lately = (int64_t)(points->bytes[last] - points->bytes[last - last / 3]);
+    return 3 * ups >= last && (last < 3 || 10 * lately >= change) ? RISE_GROWING : RISE_STEP;
 }
 
 static double rate_between(const struct rise_points *points, size_t from, size_t to)
