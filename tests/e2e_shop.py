@@ -15,7 +15,7 @@ import termios
 import lib
 
 # A name that is too long for a column loses its start.
-OWN = r" (shop::in_|\.\.\w*)MODE::remember"
+OWN = r" (shop::in_|\.\.[\w:]*)MODE::remember"
 SOURCES = os.path.join(lib.ROOT, "tests", "shop")
 ESCAPES = re.compile(r"\033\[[?\d;]*\w|\r")
 

@@ -130,8 +130,11 @@ void stack_line(const struct samples *samples, const struct sample *sample, size
     for (bool first = true; at < count; first = false) {
         const struct stack_call *call = &stack.calls[at];
         const char *before = first ? "" : " <- ";
-        used += strlen(before) +
-                call_label(samples, call->function, call->line, first, first ? columns : 0, label);
+        const size_t room = first ? columns : 0;
+        size_t width = call_label(samples, call->function, call->line, first, room, label);
+        if (room && width == room) /* cut: the name says more than its line */
+            width = call_label(samples, call->function, call->line, false, room, label);
+        used += strlen(before) + width;
         if (!first && columns && used > columns)
             break;
         fprintf(out, "%s%s", before, label);
