@@ -83,9 +83,9 @@ static bool accept_found(struct examined *examined, const struct examine_record 
     found->entry = *entry;
     return entry->stat.pid == examined->pid && IS_TEXT(entry->stat.comm) && IS_TEXT(entry->path) &&
            IS_TEXT(entry->prefix) && IS_TEXT(prof->build.text) && IS_TEXT(prof->prefix) &&
-           is_fact(prof->build.config_prof) &&
-           is_fact(prof->build.opt_prof) && is_fact(prof->prof_active) &&
-           entry->status.ns_pid_count <= NS_PIDS_MAX && entry->linkage <= LINKAGE_STATIC;
+           is_fact(prof->build.config_prof) && is_fact(prof->build.opt_prof) &&
+           is_fact(prof->prof_active) && entry->status.ns_pid_count <= NS_PIDS_MAX &&
+           entry->linkage <= LINKAGE_STATIC;
 }
 
 static bool accept_fault(struct examined *examined, const struct examine_record *record)

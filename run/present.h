@@ -27,7 +27,7 @@ struct presentation {
     uint64_t until;                 /* CLOCK_MONOTONIC ns, when names are given up; 0: never */
     regex_t regexes[4];             /* freed by presentation_free */
     size_t regex_count;
-    char title[256], command[256]; /* command: for display.command */
+    char title[256], command[256];   /* command: for display.command */
     bool cut_short;                  /* the process ended: the title says so */
     bool terse;                      /* no notes: an earlier profile had the same ones */
     const struct run_events *events; /* NULL: none */

@@ -39,8 +39,8 @@ struct display {
     size_t width;  /* columns of the terminal; 0: unlimited */
     const char *title;
     enum display_doubt doubt;
-    const char *doubted; /* the path of the file */
-    size_t more_doubted; /* files, besides */
+    const char *doubted;   /* the path of the file */
+    size_t more_doubted;   /* files, besides */
     const char *command;   /* of the process, with its arguments; NULL: unknown */
     uint64_t rss, time_ns; /* of the process; of the profile, CLOCK_REALTIME; 0: unknown */
     bool touched;          /* not objects, but pages by who has touched them first */

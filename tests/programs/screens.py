@@ -248,9 +248,9 @@ def rows_of(lines):
 
 
 # Rows that any process of that kind has; what else is there depends on the moment.
-ALWAYS = ("limit", "change", "RSS", "jemalloc", "allocator", "profile", "next")
+ALWAYS = ("limit", "RSS", "jemalloc", "allocator", "profile", "next")
 # Their text is a sentence on what was found, which may be another one in the next run.
-SENTENCES = ("limit", "pressure", "change", "RSS", "next")
+SENTENCES = ("limit", "pressure", "own memory", "own+shared", "RSS", "next")
 
 
 def differences(page, now):
