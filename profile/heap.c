@@ -577,6 +577,7 @@ static bool take_header(struct parser *parser, const char *text)
 fault_code heap_parse_once(struct heap_profile *profile, const char *text, size_t len,
                            bool by_thread, const struct heap_reader *reader, struct fault *fault)
 {
+    text = len ? text : ""; /* nothing was read */
     struct parser parser = {
         .profile = profile, .text = cursor_of(text, len), .by_thread = by_thread};
     const size_t start = heap_start(text, len);

@@ -270,7 +270,12 @@ static void leave_in_memory(struct account_sum *sum, const struct account *accou
         excess = amount_above(sum_of_parts(sum), account->process.anonymous);
         take_off(sum, ACCOUNT_OWN, &excess);
     }
-    excess = amount_above(sum_of_parts(sum), account->process.rss);
+    /* Without the page tables: at most the memory without a file, as jemalloc's is. */
+    const bool apart = !present->known && account->process.anonymous;
+    excess =
+        amount_above(sum_of_parts(sum), apart ? account->process.anonymous : account->process.rss);
+    if (!account->counted.has_slabs) /* with what sampling and large objects leave unwritten */
+        take_off(sum, ACCOUNT_SLABS, &excess);
     for (size_t i = 0; i < ARRAY_LEN(order); i++)
         take_off(sum, order[i], &excess);
 }

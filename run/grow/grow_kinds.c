@@ -66,7 +66,7 @@ static bool find_extent_parts(struct parts *parts, const struct grow_pages *page
                                          .memory = &attachment->memory,
                                          .deadline = deadline};
     struct extents *extents = NULL;
-    struct fault fault;
+    struct fault fault, ignored;
     fault_code rc;
 
     if (!modules_parse(&modules, pages->maps, pages->maps_len))
@@ -81,7 +81,7 @@ static bool find_extent_parts(struct parts *parts, const struct grow_pages *page
     if (rc == FAULT_NONE)
         rc = extents_each_range(extents, EXTENTS_LIMIT, add_extent_part, parts, &fault);
     if (rc == FAULT_NONE && sites->sample_count) /* without the sizes there are still the parts */
-        extents_each(extents, tell_extent_size, sites, &pass, &(struct fault){FAULT_NONE});
+        extents_each(extents, tell_extent_size, sites, &pass, &ignored);
     extents_close(extents);
     modules_free(&modules);
     if (rc != FAULT_NONE)

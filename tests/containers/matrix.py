@@ -140,7 +140,7 @@ class Matrix(boxes.TestCase):
         self.assertEqual(ran("off", pid, "--call"), "prof.active: true -> false\n")
         self.assertRegex(ran("on", pid, "--call"), "^prof.active: false -> true\nthreads: ")
         self.assertEqual(ran("off", pid), "prof.active: true -> false\n")
-        self.assertRegex(ran("stats", pid), r"(?m)^ +in use +[\d.]+ MiB ")
+        self.assertRegex(ran("stats", pid), r"(?m)^ +(in use|own data) +[\d.]+ [KM]iB ")
         self.assertRegex(ran("dump", pid, "-o", "-", "-f", "folded"), r"(?m)\bsite_\d;.* \d+$")
         if not isinstance(attacker, boxes.Host):  # sees the processes of other tests too
             rows = json.loads(ran("ps", "--json"))["processes"]
