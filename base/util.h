@@ -42,6 +42,12 @@ static inline void *steal_ptr_impl(void *where)
 }
 #define steal_ptr(p) ((__typeof__(*(p)))steal_ptr_impl(p))
 
+/* Returns a - b, or 0 if b is larger. */
+static inline uint64_t amount_above(uint64_t a, uint64_t b)
+{
+    return a > b ? a - b : 0;
+}
+
 /* Returns the time of a clock in nanoseconds. */
 static inline uint64_t clock_ns(clockid_t clock)
 {

@@ -135,7 +135,7 @@ struct attach_request job_look_request(const struct job *job, pid_t pid)
 
     if (request.way == WAY_CALL)
         request.way = WAY_DEFAULT;
-    request.every = true; /* the memory of each jemalloc is told apart */
+    request.every = true; /* the memory of each jemalloc is a part of its own */
     return request;
 }
 

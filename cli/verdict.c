@@ -55,13 +55,21 @@ static void write_malformed(const struct conf_setting *setting, char *out, size_
         snprintf(out, size, "an option has only letters, digits and '_'");
 }
 
+/* Returns the setting as it may be printed. */
+static const char *clean_setting(const struct conf_setting *setting, char out[CONF_TEXT_MAX])
+{
+    char text[CONF_TEXT_MAX];
+
+    snprintf(text, sizeof text, "%.*s", (int)setting->len, setting->text);
+    return message_clean(text, out, CONF_TEXT_MAX);
+}
+
 const char *verdict_flaw(const struct conf_setting *setting, const struct build *build, char *out,
                          size_t size)
 {
-    char piece[CONF_TEXT_MAX], clean[CONF_TEXT_MAX], why[160], similar[CTL_NAME_MAX] = "";
+    char clean[CONF_TEXT_MAX], why[160], similar[CTL_NAME_MAX] = "";
     char version[VERSION_TEXT_MAX];
 
-    snprintf(piece, sizeof piece, "%.*s", (int)setting->len, setting->text);
     switch (setting->flaw) {
     case CONF_ACCEPTED:
         why[0] = '\0';
@@ -88,7 +96,7 @@ const char *verdict_flaw(const struct conf_setting *setting, const struct build 
         snprintf(why, sizeof why, "its value is no number");
         break;
     }
-    snprintf(out, size, "'%s': %s%s%s%s%s", message_clean(piece, clean, sizeof clean), why,
+    snprintf(out, size, "'%s': %s%s%s%s%s", clean_setting(setting, clean), why,
              *similar ? "; did you mean " : "", similar, *similar ? "?" : "",
              conf_stops(setting) && setting->text[setting->len] ? "; it reads no further" : "");
     return out;
@@ -130,20 +138,17 @@ struct search {
 static void visit_flaw(void *ctx, const struct conf_setting *setting)
 {
     const struct search *search = ctx;
-    char piece[CONF_TEXT_MAX], clean[CONF_TEXT_MAX], name[CONF_NAME_MAX];
+    char clean[CONF_TEXT_MAX], name[CONF_NAME_MAX];
 
     if (*search->out || !means_prof(setting, search->build))
         return;
-    snprintf(piece, sizeof piece, "%.*s", (int)setting->len, setting->text);
     snprintf(search->out, search->size, "jemalloc rejected '%s' in %s",
-             message_clean(piece, clean, sizeof clean),
-             message_clean(search->source->name, name, sizeof name));
+             clean_setting(setting, clean), message_clean(search->source->name, name, sizeof name));
 }
 
 const char *verdict_why(const struct build *build, const struct conf *conf, char *out, size_t size)
 {
-    const struct conf_source *const sources[] = {&conf->variable, &conf->link, &conf->symbol,
-                                                 &conf->built_in};
+    const struct conf_source *sources[CONF_SOURCES];
     char name[CONF_NAME_MAX];
     size_t len;
 
@@ -152,7 +157,8 @@ const char *verdict_why(const struct build *build, const struct conf *conf, char
     if (conf->foreign.set && !conf->variable.set && conf_value(conf->foreign.text, "prof", &len))
         snprintf(out, size, "it reads %s, not %s", conf->variable.name,
                  message_clean(conf->foreign.name, name, sizeof name));
-    for (size_t i = 0; i < ARRAY_LEN(sources) && !*out; i++) {
+    conf_sources(conf, sources);
+    for (size_t i = 0; i < CONF_SOURCES && !*out; i++) {
         struct search search = {build, sources[i], out, size};
         verdict_flaws(sources[i], build, visit_flaw, &search);
     }
@@ -173,10 +179,8 @@ static void propose(const struct build *build, const struct conf_source *variabl
     size_t used = 0;
 
     while (conf_next(&text, build->version, &setting)) {
-        const bool replaced = (setting.name_len == strlen("prof") &&
-                               memcmp(setting.text, "prof", strlen("prof")) == 0) ||
-                              (setting.name_len == strlen("prof_active") &&
-                               memcmp(setting.text, "prof_active", strlen("prof_active")) == 0);
+        const bool replaced = conf_is_word(setting.text, setting.name_len, "prof") ||
+                              conf_is_word(setting.text, setting.name_len, "prof_active");
         if (setting.flaw != CONF_ACCEPTED || replaced || strspn(setting.text, plain) < setting.len)
             continue;
         used += (size_t)snprintf(out + used, 2 * CONF_TEXT_MAX - used, "%.*s,", (int)setting.len,

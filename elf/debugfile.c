@@ -155,15 +155,12 @@ static bool try_path(struct search *search, enum debugfile_way way)
 
 static bool try_build_id(struct search *search)
 {
-    char *path = search->out->path;
-    int n;
+    char text[BUILD_ID_TEXT];
 
     if (search->id.len < 2)
         return false;
-    n = snprintf(path, PATH_MAX, "%s/.build-id/%02x/", debug_root, search->id.bytes[0]);
-    for (size_t i = 1; i < search->id.len; i++)
-        n += snprintf(path + n, PATH_MAX - (size_t)n, "%02x", search->id.bytes[i]);
-    snprintf(path + n, PATH_MAX - (size_t)n, ".debug");
+    build_id_text(&search->id, text);
+    snprintf(search->out->path, PATH_MAX, "%s/.build-id/%.2s/%s.debug", debug_root, text, text + 2);
     return try_path(search, DEBUGFILE_BUILD_ID);
 }
 

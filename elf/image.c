@@ -1,6 +1,7 @@
 #include "elf/image.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 
 enum {
@@ -453,4 +454,19 @@ uint64_t image_file_bias(const struct image *image, int fd)
     const Elf64_Phdr *own = first_load(image->phdrs, image->phdr_count);
 
     return its && own ? image->bias + (own->p_vaddr - its->p_vaddr) : image->bias;
+}
+
+/* ---- build-ids ---- */
+
+bool build_id_equal(const struct build_id *a, const struct build_id *b)
+{
+    return a->len == b->len && memcmp(a->bytes, b->bytes, a->len) == 0;
+}
+
+const char *build_id_text(const struct build_id *id, char out[BUILD_ID_TEXT])
+{
+    out[0] = '\0';
+    for (size_t i = 0; i < id->len && i < BUILD_ID_MAX; i++)
+        snprintf(out + 2 * i, 3, "%02x", id->bytes[i]);
+    return out;
 }

@@ -19,6 +19,12 @@ struct build_id {
     unsigned char bytes[BUILD_ID_MAX];
 };
 
+enum { BUILD_ID_TEXT = 2 * BUILD_ID_MAX + 1 };
+
+bool build_id_equal(const struct build_id *a, const struct build_id *b);
+/* Writes it in hexadecimal digits. Returns out. */
+const char *build_id_text(const struct build_id *id, char out[BUILD_ID_TEXT]);
+
 struct image {
     struct memory *memory;
     remote_addr base; /* where the ELF header is mapped */

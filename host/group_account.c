@@ -19,11 +19,6 @@ static uint64_t stat_bytes(struct cursor text, const char *key)
     return cursor_find_number(text, key, &bytes) ? bytes : 0;
 }
 
-static uint64_t less(uint64_t all, uint64_t part)
-{
-    return all > part ? all - part : 0;
-}
-
 bool group_kinds_parse(const char *text, size_t len, bool v2, uint64_t kinds[GROUP_KINDS])
 {
     const struct cursor all = cursor_of(text, len);
@@ -32,17 +27,17 @@ bool group_kinds_parse(const char *text, size_t len, bool v2, uint64_t kinds[GRO
     if (!cursor_find_number(all, v2 ? "anon " : "total_rss ", &kinds[GROUP_PROCESSES]))
         return false;
     kinds[GROUP_SHARED] = stat_bytes(all, v2 ? "shmem " : "total_shmem ");
-    kinds[GROUP_FILES] =
-        less(less(stat_bytes(all, v2 ? "file " : "total_cache "), kinds[GROUP_SHARED]),
-             stat_bytes(all, v2 ? "inactive_file " : "total_inactive_file "));
+    kinds[GROUP_FILES] = amount_above(
+        amount_above(stat_bytes(all, v2 ? "file " : "total_cache "), kinds[GROUP_SHARED]),
+        stat_bytes(all, v2 ? "inactive_file " : "total_inactive_file "));
     if (!v2)
         return true;
     kinds[GROUP_SOCKETS] = stat_bytes(all, "sock ");
     kinds[GROUP_HUGE] = stat_bytes(all, "hugetlb ");
     kinds[GROUP_SLAB] = stat_bytes(all, "slab ");
     kinds[GROUP_TABLES] = stat_bytes(all, "pagetables ");
-    kinds[GROUP_KERNEL] =
-        less(less(stat_bytes(all, "kernel "), kinds[GROUP_SLAB]), kinds[GROUP_TABLES]);
+    kinds[GROUP_KERNEL] = amount_above(amount_above(stat_bytes(all, "kernel "), kinds[GROUP_SLAB]),
+                                       kinds[GROUP_TABLES]);
     return true;
 }
 
@@ -101,9 +96,9 @@ void group_account_read(const struct procfs *proc, pid_t pid, size_t level,
     n = v1 ? group_file_read(proc, group, "memory.kmem.usage_in_bytes", text, sizeof text) : 0;
     if (n > 0)
         limit_parse(text, (size_t)n, &kinds[GROUP_KERNEL]);
-    kinds[GROUP_PROCESSES] = less(kinds[GROUP_PROCESSES], own.anonymous);
-    kinds[GROUP_SHARED] = less(kinds[GROUP_SHARED], own.shared);
-    kinds[GROUP_FILES] = less(kinds[GROUP_FILES], own.files);
+    kinds[GROUP_PROCESSES] = amount_above(kinds[GROUP_PROCESSES], own.anonymous);
+    kinds[GROUP_SHARED] = amount_above(kinds[GROUP_SHARED], own.shared);
+    kinds[GROUP_FILES] = amount_above(kinds[GROUP_FILES], own.files);
     /* Through its own mounts the process chooses what lies below. */
     if (dir.through == PROC_SELF)
         read_members(proc, pid, group, out);

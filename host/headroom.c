@@ -85,11 +85,6 @@ static uint64_t stat_number(const char *text, const char *name)
     return cursor_find_number(cursor_of(text, strlen(text)), name, &value) ? value : 0;
 }
 
-static uint64_t less(uint64_t a, uint64_t b)
-{
-    return a > b ? a - b : 0;
-}
-
 static uint64_t lesser(uint64_t a, uint64_t b)
 {
     return a < b ? a : b;
@@ -103,12 +98,12 @@ static uint64_t lesser(uint64_t a, uint64_t b)
 static uint64_t clean_cache(const struct hierarchy *kind, const char *stat)
 {
     uint64_t listed = stat_number(stat, kind->files[0]) + stat_number(stat, kind->files[1]);
-    uint64_t cache = less(stat_number(stat, kind->cache), stat_number(stat, kind->shmem));
+    uint64_t cache = amount_above(stat_number(stat, kind->cache), stat_number(stat, kind->shmem));
     uint64_t files = lesser(listed, cache);
     uint64_t mapped = lesser(stat_number(stat, kind->mapped), files);
     uint64_t busy = stat_number(stat, kind->dirty) + stat_number(stat, kind->writeback);
 
-    return less(files - mapped, busy);
+    return amount_above(files - mapped, busy);
 }
 
 /* UINT64_MAX: no limit of its own. Where the kernel does not count swap, there are no files. */
@@ -121,7 +116,7 @@ static uint64_t swap_left(const struct procfs *proc, const struct hierarchy *kin
     if (!kind->swap_apart || !read_number(proc, group, kind->swap_limit, &limit) ||
         !read_number(proc, group, kind->swap_usage, &usage))
         return UINT64_MAX;
-    return less(limit, usage);
+    return amount_above(limit, usage);
 }
 
 /* Reads one cgroup; keeps what it has less of than those before. False if it has no limit. */
@@ -138,13 +133,13 @@ static bool read_group(const struct procfs *proc, const struct hierarchy *kind,
     if (!read_number(proc, group, kind->limit, &limit) ||
         !read_number(proc, group, kind->usage, &usage))
         return false;
-    clean = less(clean_cache(kind, stat), survey->stale);
-    headroom = less(limit, usage) + clean;
+    clean = amount_above(clean_cache(kind, stat), survey->stale);
+    headroom = amount_above(limit, usage) + clean;
     anonymous = stat_number(stat, kind->anonymous[0]) + stat_number(stat, kind->anonymous[1]);
-    survey->swap = lesser(survey->swap, less(anonymous, survey->stale));
+    survey->swap = lesser(survey->swap, amount_above(anonymous, survey->stale));
     if (!kind->swap_apart && read_number(proc, group, kind->swap_limit, &limit) &&
         read_number(proc, group, kind->swap_usage, &usage))
-        survey->both = lesser(survey->both, less(limit, usage) + clean);
+        survey->both = lesser(survey->both, amount_above(limit, usage) + clean);
     if (headroom >= survey->out->bytes)
         return true;
     survey->out->bytes = headroom;

@@ -238,15 +238,21 @@ void conf_read_built_in(struct conf *conf, const struct instance *instance,
         source_set(source, text, strlen(text));
 }
 
+void conf_sources(const struct conf *conf, const struct conf_source *out[CONF_SOURCES])
+{
+    out[0] = &conf->variable;
+    out[1] = &conf->link;
+    out[2] = &conf->symbol;
+    out[3] = &conf->built_in;
+}
+
 const char *conf_started(const struct conf *conf, const char *name, size_t *len)
 {
-    const struct conf_source *const sources[] = {&conf->built_in, &conf->symbol, &conf->link,
-                                                 &conf->variable};
+    const struct conf_source *sources[CONF_SOURCES];
     const char *value = NULL;
 
-    for (size_t i = 0; i < ARRAY_LEN(sources); i++) {
-        const char *here = sources[i]->set ? conf_value(sources[i]->text, name, len) : NULL;
-        value = here ? here : value;
-    }
+    conf_sources(conf, sources);
+    for (size_t i = 0; !value && i < CONF_SOURCES; i++)
+        value = sources[i]->set ? conf_value(sources[i]->text, name, len) : NULL;
     return value;
 }

@@ -45,6 +45,11 @@ void conf_read(struct conf *conf, const struct instance *instance, const struct 
 void conf_read_built_in(struct conf *conf, const struct instance *instance,
                         const struct target *target, struct memory *memory);
 
+enum { CONF_SOURCES = 4 };
+
+/* Lists the sources that jemalloc reads, the one that has the last word first. */
+void conf_sources(const struct conf *conf, const struct conf_source *out[CONF_SOURCES]);
+
 /*
  * Returns the value that an option was started with as far as the sources that were read show it,
  * the last one accepted; NULL: none sets it.

@@ -49,9 +49,9 @@ static const struct ctl_name *find_option(const char *name, size_t len, struct v
     return known;
 }
 
-static bool is_word(const char *value, size_t len, const char *word)
+bool conf_is_word(const char *text, size_t len, const char *word)
 {
-    return len == strlen(word) && memcmp(value, word, len) == 0;
+    return len == strlen(word) && memcmp(text, word, len) == 0;
 }
 
 /* As malloc_strtoumax: a number of base 8, 10 or 16 that ends where the value does. */
@@ -76,13 +76,14 @@ static enum conf_flaw judge_setting(const struct conf_setting *setting, struct v
         return CONF_NOT_HERE;
     switch (option->type) {
     case CTL_BOOL:
-        return is_word(value, len, "true") || is_word(value, len, "false") ? CONF_ACCEPTED
-                                                                           : CONF_NOT_BOOLEAN;
+        return conf_is_word(value, len, "true") || conf_is_word(value, len, "false")
+                   ? CONF_ACCEPTED
+                   : CONF_NOT_BOOLEAN;
     case CTL_STRING:
     case CTL_FIXED:
         return CONF_ACCEPTED;
     default:
-        return is_number(value, len) || (is_word(value, len, "default") &&
+        return is_number(value, len) || (conf_is_word(value, len, "default") &&
                                          strcmp(option->pattern, "opt.narenas") == 0 &&
                                          (!version.number || version.number >= V(5, 3, 0)))
                    ? CONF_ACCEPTED
@@ -118,7 +119,7 @@ const char *conf_value(const char *text, const char *name, size_t *len)
     struct conf_setting setting;
 
     while (conf_next(&text, (struct version){0}, &setting)) {
-        if (setting.flaw != CONF_ACCEPTED || !is_word(setting.text, setting.name_len, name))
+        if (setting.flaw != CONF_ACCEPTED || !conf_is_word(setting.text, setting.name_len, name))
             continue;
         value = setting.text + setting.name_len + 1;
         *len = setting.value_len;

@@ -40,6 +40,9 @@ static inline bool conf_stops(const struct conf_setting *setting)
  */
 bool conf_next(const char **text, struct version version, struct conf_setting *setting);
 
+/* True if so many bytes of a string of options are this word. */
+bool conf_is_word(const char *text, size_t len, const char *word);
+
 /* Returns the value that the string sets an option to, the last one accepted; NULL: none. */
 const char *conf_value(const char *text, const char *name, size_t *len);
 

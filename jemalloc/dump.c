@@ -286,11 +286,11 @@ fault_code dump_check(const struct target *target, const struct dump_request *re
  */
 static void add_build_ids(struct memory *memory, struct sink *sink, size_t from)
 {
-    enum { ID_LINE_MAX = 64 + 2 * BUILD_ID_MAX };
+    enum { ID_LINE_MAX = 64 + BUILD_ID_TEXT };
     struct build_id id = {.len = 0};
     struct modules modules;
     struct image image;
-    char *line = NULL;
+    char text[BUILD_ID_TEXT], *line = NULL;
     bool good = modules_parse(&modules, (const char *)sink->bytes + from, sink->len - from);
 
     /* A last line that was cut stays one. */
@@ -307,11 +307,8 @@ static void add_build_ids(struct memory *memory, struct sink *sink, size_t from)
         last = module;
         if (!id.len || !(line = (char *)sink_reserve(sink, ID_LINE_MAX)))
             continue;
-        int len = snprintf(line, ID_LINE_MAX, "# build-id %llx ", (unsigned long long)vma->start);
-        for (size_t j = 0; j < id.len; j++)
-            len += snprintf(line + len, ID_LINE_MAX - (size_t)len, "%02x", id.bytes[j]);
-        line[len++] = '\n';
-        sink->len += (size_t)len;
+        sink->len += (size_t)snprintf(line, ID_LINE_MAX, "# build-id %llx %s\n",
+                                      (unsigned long long)vma->start, build_id_text(&id, text));
     }
     modules_free(&modules);
 }

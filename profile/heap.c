@@ -697,8 +697,7 @@ bool heap_stack_cut(const struct heap_profile *profile, const struct heap_stack 
 static bool same_file(const struct heap_mapping *a, const struct heap_mapping *b)
 {
     if (a->build_id && b->build_id)
-        return a->build_id->len == b->build_id->len &&
-               memcmp(a->build_id->bytes, b->build_id->bytes, a->build_id->len) == 0;
+        return build_id_equal(a->build_id, b->build_id);
     return a->inode == b->inode;
 }
 

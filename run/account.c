@@ -89,7 +89,7 @@ static fault_code count_records(struct account *account, struct attachment *atta
     return rc;
 }
 
-/* Of another jemalloc only the whole is told: what its records show to be in memory. */
+/* Another jemalloc is one number: the memory that its records show to be present. */
 static bool count_other(struct attachment *attachment, const struct instance *instance,
                         uint64_t *bytes)
 {
@@ -193,11 +193,6 @@ fault_code account_read(struct account *account, struct attachment *attachment, 
 }
 
 /* ---- the parts ---- */
-
-static uint64_t amount_above(uint64_t a, uint64_t b)
-{
-    return a > b ? a - b : 0;
-}
 
 static void set_part(struct account_sum *sum, enum account_part part, bool known, uint64_t bytes)
 {

@@ -63,7 +63,7 @@ static bool is_started_with(const struct advice_facts *facts, const char *name, 
     size_t len;
     const char *now = facts->setup ? conf_started(&facts->setup->conf, name, &len) : NULL;
 
-    return now && len == strlen(value) && memcmp(now, value, len) == 0;
+    return now && conf_is_word(now, len, value);
 }
 
 /* False only if it is known that the version is an older one. */

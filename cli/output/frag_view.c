@@ -31,11 +31,6 @@ struct parts {
     uint64_t waste;
 };
 
-static uint64_t left_of(uint64_t bytes, uint64_t part)
-{
-    return bytes > part ? bytes - part : 0;
-}
-
 static struct parts make_parts(const struct frag_view *view)
 {
     struct parts parts = {.sum = account_sum_up(&view->frag->account)};
@@ -361,7 +356,7 @@ static void print_table_notes(const struct frag_view *view, size_t shown, FILE *
 
 static uint64_t by_stacks(const struct waste *waste)
 {
-    return left_of(left_of(waste->bytes, waste->unknown), waste->own);
+    return amount_above(amount_above(waste->bytes, waste->unknown), waste->own);
 }
 
 /* How the stacks are known, of which the rows are. */

@@ -22,8 +22,6 @@ enum {
     ALSO = 2
 };
 
-/* Objects of less share one: who touches it first is not who has them all. */
-#define PAGE    ((uint64_t)4096)
 #define LONG_NS (5ull * 60 * 1000000000) /* who has watched for so long has seen enough */
 
 static const double LATELY = 0.2; /* of the time: what ended before that is said to have ended */
@@ -199,9 +197,9 @@ static void write_objects(const struct leak_view *view, const struct part *part,
         fputs(part->state == PART_ONE_OF ? ", probably by " : ": ", out);
         write_causes(view, part, out);
     } else if (view->faults) {
-        /* Of their own pages: of others nothing follows. Small objects share a page. */
+        /* Who touches a page first does not have all the small objects in it. */
         if (grow_write_touchers(view->faults, GROW_JEMALLOC, part->size, part->bytes, out) &&
-            part->size < PAGE)
+            part->size < MEMORY_PAGE)
             fputs(" (first touch only)", out);
     }
     if (view->samples && part->state == PART_ONE_OF && !has_ended(view))

@@ -272,8 +272,8 @@ static fault_code perform_leak(struct leak_verb *verb, struct fault *fault)
     }
     if (rc != FAULT_NONE)
         return rc;
-    verb->view.wasteful =
-        leak->grows && looks_counted(&leak->looks) && is_wasteful(&verb->attachment);
+    verb->view.wasteful = !options->json && leak->grows && looks_counted(&leak->looks) &&
+                          is_wasteful(&verb->attachment);
     verb->presentation.events = &verb->job.events;
     return leak->profiled ? show_samples(verb, fault) : show_faults(verb, fault);
 }

@@ -239,12 +239,11 @@ static void json_rejection(void *ctx, const struct conf_setting *setting)
 
 static void json_rejected(struct json *json, const struct status *status)
 {
-    const struct conf *conf = &status->conf;
-    const struct conf_source *const sources[] = {&conf->variable, &conf->link, &conf->symbol,
-                                                 &conf->built_in};
+    const struct conf_source *sources[CONF_SOURCES];
 
+    conf_sources(&status->conf, sources);
     json_list_begin(json, "rejected");
-    for (size_t i = 0; i < ARRAY_LEN(sources); i++) {
+    for (size_t i = 0; i < CONF_SOURCES; i++) {
         struct rejections rejections = {sources[i], &status->state.build, json, 0};
         verdict_flaws(sources[i], rejections.build, json_rejection, &rejections);
     }

@@ -60,11 +60,6 @@ static int debuginfod_open(const struct build_id *id)
 
 static const char default_dir[] = "/usr/lib/debug";
 
-static bool same_build_id(const struct build_id *a, const struct build_id *b)
-{
-    return a->len == b->len && memcmp(a->bytes, b->bytes, a->len) == 0;
-}
-
 /*
  * Opens a regular file by its path in the root of the options; links do not lead
  * out of it. Returns a file descriptor, which the caller closes, or -errno.
@@ -82,7 +77,7 @@ static int with_id(int fd, const struct build_id *id)
 {
     struct build_id found;
 
-    if (fd < 0 || (debugfile_build_id(fd, &found) && same_build_id(&found, id)))
+    if (fd < 0 || (debugfile_build_id(fd, &found) && build_id_equal(&found, id)))
         return fd;
     close(fd);
     return -ENOENT;
@@ -92,16 +87,15 @@ static int with_id(int fd, const struct build_id *id)
 static int open_in_dir(const struct symbols_options *options, const char *dir,
                        const struct build_id *id)
 {
-    char path[PATH_MAX];
-    const size_t size = sizeof path;
-    int len = snprintf(path, size, "%s/.build-id/", dir);
+    char path[PATH_MAX], text[BUILD_ID_TEXT];
+    int len;
 
-    for (size_t i = 0; i < id->len && len >= 0 && (size_t)len < size; i++)
-        len += snprintf(path + len, size - (size_t)len, i == 0 ? "%02x/" : "%02x", id->bytes[i]);
-    if (id->len < 2 || len < 0 || (size_t)len >= size)
+    if (id->len < 2)
         return -ENOENT;
-    len += snprintf(path + len, size - (size_t)len, ".debug");
-    return (size_t)len < size ? with_id(module_files_open_path(options, path), id) : -ENOENT;
+    build_id_text(id, text);
+    len = snprintf(path, sizeof path, "%s/.build-id/%.2s/%s.debug", dir, text, text + 2);
+    return len > 0 && (size_t)len < sizeof path ? with_id(module_files_open_path(options, path), id)
+                                                : -ENOENT;
 }
 
 static int open_in_dirs(const struct symbols_options *options, const struct build_id *id)
@@ -240,7 +234,7 @@ enum symbols_lack module_files_open(struct module_files *files,
         files->build_id.len = 0;
     if (!mapping->build_id && !options->open)
         files->doubt = doubt_of(files->fd, mapping, options->time_ns);
-    return mapping->build_id && !same_build_id(mapping->build_id, &files->build_id)
+    return mapping->build_id && !build_id_equal(mapping->build_id, &files->build_id)
                ? SYMBOLS_LACK_BUILD_ID
                : SYMBOLS_LACK_NOTHING;
 }

@@ -142,7 +142,8 @@ void stack_line(const struct samples *samples, const struct sample *sample, size
     }
 }
 
-static const double MOST = 0.9; /* of what is told: what is below a caller of so much has it */
+static const double MOST =
+    0.9; /* a caller is common if so much of the memory is allocated below it */
 
 /* What is below a function. */
 struct below {

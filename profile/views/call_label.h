@@ -35,9 +35,9 @@ enum { PLACE_TEXT_SIZE = 768, COMMON_TEXT_SIZE = 300 };
 const char *place_text(const struct samples *samples, const struct sample *sample,
                        char out[PLACE_TEXT_SIZE]);
 /*
- * Writes "; 98 % below PrepareQuery": the deepest caller of most of what is told, of which
- * weights[i] >= 0 is of sample i. "": there is none, or it is where the program begins, or what
- * the heaviest sample is named by.
+ * Writes "; 98 % below PrepareQuery": the deepest function below which most of the memory is
+ * allocated; weights[i] >= 0 is the memory of sample i. "": there is none, or it is where the
+ * program begins, or the call by which the heaviest sample is named.
  */
 const char *common_caller_text(const struct samples *samples, const double *weights,
                                char out[COMMON_TEXT_SIZE]);

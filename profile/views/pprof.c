@@ -333,13 +333,11 @@ static void write_sample(struct pprof *pprof, const struct sample *sample)
 static void write_mapping(struct pprof *pprof, size_t number, struct arena *arena)
 {
     const struct location_mapping *mapping = &pprof->samples->locations.mappings[number];
-    const struct build_id *id = &mapping->build_id;
     struct wire *message = &pprof->message;
-    char text[2 * BUILD_ID_MAX + 1] = "";
+    char text[BUILD_ID_TEXT];
     const char *build_id;
 
-    for (size_t i = 0; i < id->len && i < BUILD_ID_MAX; i++)
-        snprintf(text + 2 * i, 3, "%02x", id->bytes[i]);
+    build_id_text(&mapping->build_id, text);
     build_id = arena_string(arena, text, strlen(text));
 
     wire_number(message, MAPPING_ID, number + 1);

@@ -55,8 +55,9 @@ void explain_free(struct explain *explain)
 
 /* ---- measurements ---- */
 
-static void measure_all(struct measuring *look)
+static void measure_all(void *ctx)
 {
+    struct measuring *look = ctx;
     /* A process that ends shows no memory; a leader that has ended shows none either. */
     struct explain *explain = look->explain;
     const struct target *target = &explain->attachment->target;
@@ -109,11 +110,6 @@ static void judge_watched(struct explain *explain)
     if (rise->change > 0 && steady >= GOES_ON * (double)rise->change &&
         (rise->state == RISE_STEP || rise->state == RISE_SWINGING))
         rise->state = RISE_GROWING;
-}
-
-static void look_again(void *ctx)
-{
-    measure_all(ctx);
 }
 
 /* Nothing but reads: no page fault is sampled, and profiling stays as it is. */
@@ -550,7 +546,7 @@ fault_code explain_read(struct explain *explain, const struct fault *found, stru
     explain->no_heap = *found;
     if (explain->look_ns) {
         const struct leak_request request = {
-            .duration_ns = explain->look_ns, .quiet = true, .looked = look_again, .ctx = &look};
+            .duration_ns = explain->look_ns, .quiet = true, .looked = measure_all, .ctx = &look};
         leak_init(&explain->watch.leak, &request);
     }
     look.began = clock_now();
