@@ -22,6 +22,7 @@ static void parse_parts(const char *text, size_t size)
     uint64_t sum = add_up(add_up(parts.heap, parts.stacks), parts.anonymous);
 
     sum = add_up(sum, add_up(add_up(parts.written, parts.files), parts.shared));
+    sum = add_up(sum, parts.devices);
     expect(sum == parts.rss || parts.rss == UINT64_MAX);
     expect(good == (parts.mappings > 0) && parts.thread_stacks <= parts.mappings);
     expect(resident_parse(text, size, &resident) == (resident.rss > 0) || resident.rss == 0);
