@@ -37,7 +37,6 @@ static const struct {
 } kinds[] = {
     {"JAVA PROFILE", 12, PROFILE_JAVA, "it is a heap dump of Java (hprof)"},
     {"PERFILE2", 8, PROFILE_PERF, "it is a recording of perf"},
-    {"\x28\xb5\x2f\xfd", 4, PROFILE_ZSTD, "it is compressed (zstd)"},
     {"\xfd"
      "7zXZ",
      5, PROFILE_XZ, "it is compressed (xz)"},

@@ -9,86 +9,156 @@
 #include <sys/socket.h>
 #include <unistd.h>
 #include <zlib.h>
+#include <zstd.h>
+#include <zstd_errors.h>
 
-enum { BLOCK = 64 << 10, GZIP_FORMAT = 16, DECODER_MAX = 4 << 20 };
+enum {
+    BLOCK = 64 << 10,
+    GZIP_FORMAT = 16,
+    ZSTD_WINDOW_LOG = 23, /* the 8 MiB that a decoder should have (RFC 8878, 3.1.1.1.2) */
+    DECODER_MAX = 12 << 20,
+};
 #define CPU_MAX_NS (60ull * 1000000000)
 
-bool heap_is_packed(const void *bytes, size_t len)
-{
-    return len > 2 && memcmp(bytes, "\x1f\x8b", 2) == 0;
-}
+static const char *const libraries[] = {[HEAP_GZIP] = "libz.so.1", [HEAP_ZSTD] = "libzstd.so.1"};
+
+#define GZIP_FUNCTIONS(X) X(inflateInit2_) X(inflate) X(inflateReset)
+#define ZSTD_FUNCTIONS(X)                                                                          \
+    X(ZSTD_createDCtx) X(ZSTD_DCtx_setParameter) X(ZSTD_decompressStream) X(ZSTD_getErrorCode)
+#define POINTER(function) __typeof__(function) *function;
 
 struct packed {
     const unsigned char *bytes;
     size_t len;
     uint64_t max;
-    __typeof__(inflateInit2_) *init;
-    __typeof__(inflate) *inflate;
-    __typeof__(inflateReset) *reset;
+    int (*decode)(struct packed *packed, unsigned char *block, size_t *n);
+    GZIP_FUNCTIONS(POINTER)
+    ZSTD_FUNCTIONS(POINTER)
     z_stream stream;
+    ZSTD_DCtx *context;
 };
 
-static int unpack_block(struct packed *packed, unsigned char *block, uint64_t *written)
+enum heap_packing heap_packing(const void *bytes, size_t len)
+{
+    const unsigned char *at = bytes;
+
+    if (len > 2 && memcmp(at, "\x1f\x8b", 2) == 0)
+        return HEAP_GZIP;
+    /* A frame, or one to skip (16 magic numbers), with which pzstd begins. */
+    return len > 4 && (memcmp(at, "\x28\xb5\x2f\xfd", 4) == 0 ||
+                       ((at[0] & 0xf0) == 0x50 && memcmp(at + 1, "\x2a\x4d\x18", 3) == 0))
+               ? HEAP_ZSTD
+               : HEAP_PLAIN;
+}
+
+/* A decoder takes bytes, and fills a block up to *n. Returns 1; 0: a stream ends; or -errno. */
+
+static int decode_gzip(struct packed *packed, unsigned char *block, size_t *n)
 {
     z_stream *stream = &packed->stream;
+    const unsigned given = packed->len < UINT32_MAX ? (unsigned)packed->len : UINT32_MAX;
     int rc;
 
-    if (!stream->avail_in) {
-        const size_t n = packed->len < UINT32_MAX ? packed->len : UINT32_MAX;
-        stream->next_in = (unsigned char *)(uintptr_t)packed->bytes;
-        stream->avail_in = (unsigned)n;
-        packed->bytes += n;
-        packed->len -= n;
-    }
+    if (!stream->state && packed->inflateInit2_(stream, MAX_WBITS + GZIP_FORMAT, ZLIB_VERSION,
+                                                (int)sizeof *stream) != Z_OK)
+        return -ENOMEM;
+    stream->next_in = (unsigned char *)(uintptr_t)packed->bytes;
+    stream->avail_in = given;
     stream->next_out = block;
-    stream->avail_out = BLOCK;
+    stream->avail_out = (unsigned)*n;
     rc = packed->inflate(stream, Z_NO_FLUSH);
-    const size_t n = BLOCK - stream->avail_out;
-    if (rc != Z_OK && rc != Z_STREAM_END)
+    packed->bytes += given - stream->avail_in;
+    packed->len -= given - stream->avail_in;
+    *n -= stream->avail_out;
+    if (rc == Z_STREAM_END)
+        return packed->inflateReset(stream) == Z_OK ? 0 : -EBADMSG;
+    return rc == Z_OK || rc == Z_BUF_ERROR ? 1 : -EBADMSG;
+}
+
+static int decode_zstd(struct packed *packed, unsigned char *block, size_t *n)
+{
+    ZSTD_inBuffer in = {packed->bytes, packed->len, 0};
+    ZSTD_outBuffer out = {block, *n, 0};
+
+    if (!packed->context) {
+        packed->context = packed->ZSTD_createDCtx();
+        if (!packed->context)
+            return -ENOMEM;
+        packed->ZSTD_DCtx_setParameter(packed->context, ZSTD_d_windowLogMax, ZSTD_WINDOW_LOG);
+    }
+    const size_t rc = packed->ZSTD_decompressStream(packed->context, &out, &in);
+    packed->bytes += in.pos;
+    packed->len -= in.pos;
+    *n = out.pos;
+    switch (packed->ZSTD_getErrorCode(rc)) {
+    case ZSTD_error_no_error:
+        return rc > 0;
+    case ZSTD_error_frameParameter_windowTooLarge:
+    case ZSTD_error_memory_allocation:
+        return -ENOMEM;
+    default:
         return -EBADMSG;
+    }
+}
+
+/*
+ * Of a file that is cut off, what there is; a NUL then stands where the text ends, as in one whose
+ * last pages are lost.
+ */
+static int unpack_block(struct packed *packed, unsigned char *block, uint64_t *written)
+{
+    size_t n = BLOCK;
+    int rc = packed->decode(packed, block, &n);
+    const bool cut = rc > 0 && n < BLOCK && !packed->len;
+
+    if (rc < 0)
+        return rc;
+    while (rc == 0 && packed->len && !*packed->bytes) { /* as gzip pads it */
+        packed->bytes++;
+        packed->len--;
+    }
+    if (cut && !*written && !n)
+        return -EBADMSG;
+    if (cut)
+        block[n++] = '\0';
     if (n > packed->max - *written)
         return -EFBIG;
     if (pwrite(CONFINED_OUT, block, n, (off_t)*written) != (ssize_t)n)
         return errno == EFBIG ? -EFBIG : -ENOMEM;
     *written += n;
-    while (rc == Z_STREAM_END && stream->avail_in && !*stream->next_in) { /* as gzip pads it */
-        stream->next_in++;
-        stream->avail_in--;
-    }
-    if (rc == Z_STREAM_END && !stream->avail_in && !packed->len)
-        return 0;
-    return rc == Z_STREAM_END && packed->reset(stream) != Z_OK ? -EBADMSG : 1;
+    return !cut && (rc || packed->len);
 }
 
 static void unpack_confined(void *ctx)
 {
     static unsigned char block[BLOCK];
-    struct packed *packed = ctx;
     uint64_t written = 0;
-    int rc = packed->init(&packed->stream, MAX_WBITS + GZIP_FORMAT, ZLIB_VERSION,
-                          (int)sizeof packed->stream) == Z_OK
-                 ? 1
-                 : -ENOSYS;
+    int rc;
 
-    while (rc > 0)
-        rc = unpack_block(packed, block, &written);
+    do
+        rc = unpack_block(ctx, block, &written);
+    while (rc > 0);
     (void)send(CONFINED_CHANNEL, &rc, sizeof rc, MSG_NOSIGNAL);
+}
+
+static bool load(struct packed *packed, enum heap_packing packing)
+{
+    void *library = dlopen(libraries[packing], RTLD_NOW | RTLD_LOCAL);
+
+#define LOAD(name) &&(packed->name = (__typeof__(packed->name))dlsym(library, #name))
+    packed->decode = packing == HEAP_GZIP ? decode_gzip : decode_zstd;
+    return library &&
+           (packing == HEAP_GZIP ? true GZIP_FUNCTIONS(LOAD) : true ZSTD_FUNCTIONS(LOAD));
 }
 
 int heap_unpack(const void *bytes, size_t len, uint64_t max)
 {
-    void *library = dlopen("libz.so.1", RTLD_NOW | RTLD_LOCAL);
     struct packed packed = {.bytes = bytes, .len = len, .max = max};
     AUTO_CLOSE int to = -1;
     struct confined child;
     int rc, answer;
 
-    if (!library)
-        return -ENOSYS;
-    packed.init = (__typeof__(packed.init))dlsym(library, "inflateInit2_");
-    packed.inflate = (__typeof__(packed.inflate))dlsym(library, "inflate");
-    packed.reset = (__typeof__(packed.reset))dlsym(library, "inflateReset");
-    if (!packed.init || !packed.inflate || !packed.reset)
+    if (!load(&packed, heap_packing(bytes, len)))
         return -ENOSYS;
     to = memfd_create("profile", MFD_CLOEXEC);
     if (to < 0)

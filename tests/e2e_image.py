@@ -88,7 +88,7 @@ class Image(lib.TestCase):
         self.assertIn("jeattach", names)
         for name in names - {"jeattach", "sleep"}:
             self.assertRegex(name, r"^(lib|ld-)[a-z0-9_+-]+\.so(\.|$)")
-        self.assertTrue({"libunwind-ptrace.so.0", "libdw.so.1", "libz.so.1"} <= names, names)
+        self.assertTrue({"libunwind-ptrace.so.0", "libdw.so.1", "libz.so.1", "libzstd.so.1"} <= names, names)
         if not SANITIZED:
             self.assertLess(size, LARGEST)
 

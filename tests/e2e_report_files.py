@@ -161,6 +161,58 @@ class Files(lib.TestCase):
             self.assertEqual(self.body(result), plain)
             self.assertIn("app+0x1005", result.text)
 
+    def zstd(self, data, *words):
+        if not shutil.which("zstd"):
+            raise lib.unittest.SkipTest("zstd is not installed")
+        return subprocess.run(["zstd", "-c", *words], input=data, capture_output=True, timeout=60).stdout
+
+    def test_zstd(self):
+        """As with gzip: frames one after the other, frames to skip, pages lost, and a pipe."""
+        plain = self.body(self.text("a.heap", HEAP))
+        skipped = b"\x53\x2a\x4d\x18\4\0\0\0skip"
+        for data in (
+            self.zstd(HEAP),
+            self.zstd(HEAP[:100]) + self.zstd(HEAP[100:], "-19", "--no-check"),
+            skipped + self.zstd(HEAP) + skipped,
+            self.zstd(HEAP + bytes(1 << 20)) + bytes(512),
+        ):
+            self.assertEqual(self.body(self.text("b.heap.zst", data)), plain)
+            result = subprocess.run([lib.TOOL, "report", "-"], input=data, capture_output=True, timeout=60)
+            self.assertEqual(result.stdout.decode().split("\n", 1)[1], plain)
+
+    def assert_refused(self, data, cause, fix):
+        result = lib.run_tool("report", self.write("x", data))
+        self.assert_failed(result, lib.USAGE, cause)
+        self.assertIn(fix, result.err)
+
+    def test_packed_that_is_refused(self):
+        """Too large, twice, of a window that needs more memory, or damaged."""
+        packed = {"gzip": gzip.compress(HEAP), "zstd": self.zstd(HEAP)}
+        for name, pack in (("gzip", gzip.compress), ("zstd", self.zstd)):
+            for inner in packed.values():
+                self.assert_refused(pack(inner), "is compressed twice (%s)" % name, "%s -dc FILE" % name)
+        wide = self.zstd(HEAP, "--ultra", "-22", "--zstd=wlog=27")  # no size of the contents, from a pipe
+        self.assert_refused(wide, "compressed (zstd), and cannot be unpacked here",
+                            "zstd -dc FILE | jeattach report -")
+        for name, data in packed.items():
+            at = len(data) // 2
+            damaged = data[:at] + bytes(at // 2) + data[at + at // 2 :]
+            self.assert_refused(damaged, "compressed (%s), and damaged" % name, "heap profile")
+
+    def test_packed_file_that_is_cut(self):
+        """What is there of it is shown, as of a plain file that ends at the same place."""
+        lines = b"".join(b"@ 0x4%05x 0x402006\n  t*: 1: 100 [0: 0]\n" % (i * 7919 % 0x4000 + 0x1000)
+                         for i in range(20000))
+        heap = HEAP.replace(b"@ 0x401006", lines + b"@ 0x401006", 1)
+        for name, data in (("gzip", gzip.compress(heap)), ("zstd", self.zstd(heap))):
+            with self.subTest(name):
+                result = self.text("a.heap", data[: len(data) * 3 // 4])
+                self.assertIn("a.heap: no MAPPED_LIBRARIES, so it may be cut off", first_line(result))
+                self.assertIn("is truncated: it ends within a line", result.err)
+                self.assertRegex(result.text, r"in use: [0-9.]+ [KM]iB in [0-9]{4,} objects")
+                self.text("a.heap", data[:-2])
+                self.assert_refused(data[:12], "compressed (%s), and damaged" % name, "heap profile")
+
     def test_pages_lost_in_a_packed_file(self):
         result = self.text("a.heap.gz", gzip.compress(HEAP + bytes(1 << 20)))
         self.assertIn("600 B in 3 objects", result.text)
@@ -203,8 +255,7 @@ class Files(lib.TestCase):
             (b"JAVA PROFILE 1.0.2\0" + bytes(50), "heap dump of Java", "jeattach PID"),
             (open(elf, "rb").read(), "a core file", "jeattach explain --core FILE"),
             (b"PERFILE2" + bytes(100), "recording of perf", "perf report -i FILE"),
-            (b"\x28\xb5\x2f\xfd" + bytes(20), "compressed (zstd)", "zstd -dc FILE | jeattach report -"),
-            (gzip.compress(HEAP)[:-20], "compressed (gzip), and damaged", "heap profile"),
+            (b"\x28\xb5\x2f\xfd\xff" + bytes(20), "compressed (zstd), and damaged", "heap profile"),
             (b"heap_v2/none\n", "header has an unknown form", "heap profile"),
             (b"root:x:0:0\n", "heap_v2/", "heap profile"),
         ):

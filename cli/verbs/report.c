@@ -58,7 +58,7 @@ static fault_code read_all(struct input *input, int fd, const char *path, struct
         if (n < 0)
             return set_input_fault(fault, errno, path);
         text->len += (size_t)n;
-        if (n && heap_is_packed(text->bytes, text->len))
+        if (n && heap_packing(text->bytes, text->len) != HEAP_PLAIN)
             continue;
         begun = begun || heap_start((const char *)text->bytes, text->len) != SIZE_MAX;
         if (begun)
@@ -73,22 +73,28 @@ static fault_code read_all(struct input *input, int fd, const char *path, struct
 /* Reads what a compressed file contains, in its place. */
 static fault_code unpack(struct input *input, const char *path, struct fault *fault)
 {
+    static const char *const names[] = {[HEAP_GZIP] = "gzip", [HEAP_ZSTD] = "zstd"};
+    static const int reasons[] = {[HEAP_GZIP] = PROFILE_GZIP, [HEAP_ZSTD] = PROFILE_ZSTD};
     struct sink *text = &input->text;
+    const enum heap_packing packing = heap_packing(text->bytes, text->len);
     AUTO_CLOSE int fd = heap_unpack(text->bytes, text->len, text->limit / 2); /* both copies */
+    fault_code rc;
 
     if (fd == -EINTR)
         return fault_set(fault, FAULT_INTERRUPTED, EINTR, "read profile", "%s", path);
     if (fd == -EFBIG)
         return sink_refuse(text, "read profile", fault);
-    if (fd < 0) {
-        fault_set(fault, FAULT_PROFILE, 0, "read profile", "%s",
-                  fd == -EBADMSG ? "it is compressed (gzip), and damaged"
-                                 : "it is compressed (gzip), and cannot be unpacked here");
-        fault_set_reason(fault, fd == -EBADMSG ? PROFILE_NONE : PROFILE_GZIP);
-        return FAULT_PROFILE;
-    }
     text->len = 0;
-    return read_all(input, fd, path, fault);
+    rc = fd < 0 ? FAULT_PROFILE : read_all(input, fd, path, fault);
+    if (fd >= 0 && (rc != FAULT_NONE || heap_packing(text->bytes, text->len) == HEAP_PLAIN))
+        return rc;
+    fault_set(fault, FAULT_PROFILE, 0, "read profile", "it is compressed%s (%s)%s",
+              fd < 0 ? "" : " twice", names[packing],
+              fd >= 0          ? ""
+              : fd == -EBADMSG ? ", and damaged"
+                               : ", and cannot be unpacked here");
+    fault_set_reason(fault, fd == -EBADMSG ? PROFILE_NONE : reasons[packing]);
+    return FAULT_PROFILE;
 }
 
 /*
@@ -141,7 +147,7 @@ static fault_code read_input(struct input *input, const char *path, struct fault
     if (S_ISREG(st.st_mode))
         input->time_ns = (uint64_t)st.st_mtim.tv_sec * 1000000000u + (uint64_t)st.st_mtim.tv_nsec;
     fault_code rc = read_all(input, fd, path, fault);
-    return rc == FAULT_NONE && heap_is_packed(input->text.bytes, input->text.len)
+    return rc == FAULT_NONE && heap_packing(input->text.bytes, input->text.len) != HEAP_PLAIN
                ? unpack(input, path, fault)
                : rc;
 }
@@ -354,8 +360,9 @@ const struct verb verb_report = {
     .intro = "Shows a heap profile in jemalloc's own format, from any machine; - is stdin. The\n"
              "numbers are estimates of the memory in use, computed from the samples as jeprof\n"
              "and pprof do. No process is needed, but the binaries that it had mapped are;\n"
-             "the first line says which are not the same any more. Takes gzip, too, and names\n"
-             "that the file has (.symbolized). Several files of one program are added up.\n",
+             "the first line says which are not the same any more. Takes gzip and zstd, too,\n"
+             "and names that the file has (.symbolized). Several files of one program are\n"
+             "added up.\n",
     .options =
         {
             {"format", NULL,
