@@ -156,7 +156,11 @@ static void add_values(const struct builder *builder, struct sample *sample,
     double sign = kind == PART_BASE && samples->same_process ? -1 : 1;
     add_amount(&values[VALUE_TOTAL_OBJECTS], total.objects, sign * total.objects_variance, kind);
     add_amount(&values[VALUE_TOTAL_BYTES], total.bytes, sign * total.bytes_variance, kind);
-    if (!sample || !samples->point_count)
+    if (!sample)
+        return;
+    add_amount(&samples->sampled, (double)counts->objects, 0, kind);
+    add_amount(&samples->sampled_total, (double)counts->total_objects, 0, kind);
+    if (!samples->point_count)
         return;
     size_t number = (size_t)(sample - samples->list);
     struct trend_point *point =

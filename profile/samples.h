@@ -77,8 +77,9 @@ struct samples {
     struct trend *trends; /* of bytes in use, in a comparison: one for each sample */
     size_t tests;         /* for trends: how many share the error */
     enum trend_evidence evidence;
-    struct amount filtered[VALUE_KINDS]; /* of the stacks that the filter leaves out */
-    size_t filtered_count;               /* those stacks, without those of the base */
+    struct amount sampled, sampled_total; /* objects of the list as sampled: in use, accumulated */
+    struct amount filtered[VALUE_KINDS];  /* of the stacks that the filter leaves out */
+    size_t filtered_count;                /* those stacks, without those of the base */
     unsigned matched;    /* FILTER_FOCUS ...: patterns that a call of any stack matches */
     size_t cut, trimmed; /* stacks that jemalloc has truncated; calls that were left out */
     size_t folded;       /* calls of standard libraries that were left out, of all stacks */

@@ -370,6 +370,10 @@ fault_code capture_write_series(struct attachment *attachment, struct presentati
     snprintf(presentation->title, sizeof presentation->title, "%s[%d]%s",
              attachment->target.stat.comm, (int)attachment->target.pid,
              presentation->cut_short ? ", cut short: it ended" : "");
+    if (!access_calls(attachment)) {
+        presentation->display.unread_stacks = attachment->read.last.unsettled;
+        presentation->display.read_stacks = attachment->read.last.stacks;
+    }
     if (presentation->format == FORMAT_FLAME)
         describe_process(attachment, presentation, sources[0].time_ns);
     return present(presentation, sources, count, output, fault);

@@ -207,7 +207,7 @@ static fault_code append_reading(struct reader *reader, struct memory *memory,
 }
 
 fault_code core_file_read(const struct core_file *file, struct attachment *attachment,
-                          struct capture *capture, struct reading *reading, struct fault *fault)
+                          struct capture *capture, struct fault *fault)
 {
     struct reader_source source = attachment_source(attachment, &attachment->deadline);
     struct reader reader;
@@ -216,7 +216,7 @@ fault_code core_file_read(const struct core_file *file, struct attachment *attac
     source.is_still = true;
     rc = reader_open(&reader, &source, fault);
     if (rc == FAULT_NONE)
-        rc = append_reading(&reader, &attachment->memory, capture, reading, fault);
+        rc = append_reading(&reader, &attachment->memory, capture, &attachment->read.last, fault);
     reader_close(&reader);
     capture->bytes = capture->text.len;
     capture->taken = rc == FAULT_NONE;

@@ -38,9 +38,10 @@ fault_code core_file_open(struct core_file *file, struct attachment *attachment,
 void core_file_close(struct core_file *file);
 
 /*
- * Reads the profile, with the mappings, into the capture, whose time stays unknown.
+ * Reads the profile, with the mappings, into the capture, whose time stays unknown; sets
+ * attachment->read.last.
  * FAULT_PROF_ABSENT, FAULT_PROF_DISABLED: the process had none. FAULT_CORE_LACKS,
  * FAULT_CORE_FILES: it cannot be proven.
  */
 fault_code core_file_read(const struct core_file *file, struct attachment *attachment,
-                          struct capture *capture, struct reading *reading, struct fault *fault);
+                          struct capture *capture, struct fault *fault);

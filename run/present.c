@@ -390,6 +390,8 @@ static void find_doubt(struct display *display, const struct part *parts, size_t
 
     display->doubt = DOUBT_NONE;
     for (size_t i = 0; i < count; i++) {
+        display->odd_lines += parts[i].profile.odd_lines;
+        display->lines_read += parts[i].profile.line_count + parts[i].profile.stack_count;
         for (size_t j = 0; parts[i].symbols && symbols_coverage(parts[i].symbols, j, &coverage);
              j++) {
             doubt = coverage.lack == SYMBOLS_LACK_BUILD_ID && !parts[i].source->symbols->open

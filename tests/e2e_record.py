@@ -151,7 +151,7 @@ class Record(TestCase):
             self.tool("record", victim.pid, "-d", "50ms", "-o", "-", "-f", "text")
         )
         self.assertIn("prof.active was true before and stays true", result.err)
-        self.assertIn("in use: ", result.text)
+        self.assertIn("\nsampled: ", result.text)
         self.assert_active(victim.pid, True)
 
     def test_json(self):

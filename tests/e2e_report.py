@@ -126,7 +126,7 @@ class Recorded(Case):
 
     def sums(self, path, *words):
         text = self.report(path, "--unit", "B", *words)
-        return [int(n) for n in re.search(r"^[a-z ]+: (\d+) in (\d+) objects", text, re.M).groups()]
+        return [int(n) for n in re.search(r"^sampled: .*?(\d+) (?:in use|allocated), (\d+) objects", text, re.M).groups()]
 
     def test_totals_are_those_of_jeprof(self):
         for version in VERSIONS:
@@ -287,7 +287,7 @@ class Recorded(Case):
         with open(fixture("5.3.1"), "rb") as source:
             done = subprocess.run([lib.TOOL, "report", "-"], stdin=source, capture_output=True)
         self.assertEqual(done.returncode, 0, done)
-        self.assertIn(b"in use:", done.stdout)
+        self.assertIn(b"\nsampled: ", done.stdout)
 
 
 class Refused(Case):

@@ -209,13 +209,13 @@ class Files(lib.TestCase):
                 result = self.text("a.heap", data[: len(data) * 3 // 4])
                 self.assertIn("a.heap: no MAPPED_LIBRARIES, so it may be cut off", first_line(result))
                 self.assertIn("is truncated: it ends within a line", result.err)
-                self.assertRegex(result.text, r"in use: [0-9.]+ [KM]iB in [0-9]{4,} objects")
+                self.assertRegex(result.text, r"sampled: [0-9.]+ [KM]iB in use, [0-9]{4,} objects")
                 self.text("a.heap", data[:-2])
                 self.assert_refused(data[:12], "compressed (%s), and damaged" % name, "heap profile")
 
     def test_pages_lost_in_a_packed_file(self):
         result = self.text("a.heap.gz", gzip.compress(HEAP + bytes(1 << 20)))
-        self.assertIn("600 B in 3 objects", result.text)
+        self.assertIn("600 B in use, 3 objects", result.text)
 
     def test_names_of_the_file(self):
         """Of --- symbol, as jeprof --raw writes it: no file is needed, and inlined calls are known."""
@@ -241,6 +241,33 @@ class Files(lib.TestCase):
         for end in (maps - 1, maps - 30, HEAP.index(b"@ 0x401016")):
             result = self.text("a.heap", HEAP[:end])
             self.assertIn("a.heap: no MAPPED_LIBRARIES, so it may be cut off", first_line(result))
+
+    def test_what_samples_are(self):
+        """A few samples are no memory in use: each view says how many stand for what."""
+        heap = HEAP.replace(b"heap_v2/1\n", b"heap_v2/524288\n")
+        sum_text = "3 samples stand for 1.5 MiB"
+        table = self.text("a.heap", heap).text
+        self.assertRegex(table, r"(?m)^sampled: %s in use, \d+ objects, 2 stacks$" % sum_text)
+        self.assertIn("sampled: " + sum_text, self.text("a.heap", heap, "-f", "tree").text)
+        self.assertIn("inuse_space: " + sum_text, self.text("a.heap", heap, "-f", "dot").text)
+        self.assertRegex(self.text("a.heap", heap, "--value", "inuse_objects").text,
+                         r"(?m)^sampled: 3 samples stand for \d+ objects in use, 2 stacks$")
+        self.assertEqual(json.loads(self.text("a.heap", heap, "--json").text)["samples"], 3)
+        one = self.text("a.heap", heap, "--focus", "app.0x1005").text
+        self.assertRegex(one, r"(?m)^sampled: 1 sample stands for ")
+        self.assertIn("\nsampled: 600 B in use, 3 objects, 2 stacks\n", self.text("b.heap", HEAP).text)
+
+    def test_lines_that_are_ignored(self):
+        """More than a hundredth of them is said in the first line."""
+        odd = HEAP.replace(b"\n@", b"\nodd line\n@")
+        result = self.text("a.heap", odd)
+        self.assertEqual(first_line(result), "a.heap; 2 lines have an unknown form and are ignored")
+        page = self.text("a.heap", odd, "-f", "flame").text
+        self.assertIn("2 lines have an unknown form", page)
+        stack = b"@ 0x401006 0x402006\n  t*: 1: 100 [0: 0]\n"
+        few = self.text("a.heap", odd.replace(b"odd line\n" + stack[:20], stack * 200 + b"odd line\n" + stack[:20]))
+        self.assertEqual(first_line(few), "a.heap")
+        self.assertIn("have an unknown form", few.err)
 
     def test_other_files(self):
         """What is no heap profile is named by what it is, with the line to type."""
@@ -277,7 +304,7 @@ class Files(lib.TestCase):
         paths = [self.write("a.%d.heap" % i, data) for i, data in enumerate((HEAP, moved, HEAP))]
         result = self.assert_ran(lib.run_tool("report", *paths))
         self.assertEqual(first_line(result), "sum of 3 profiles: a.0.heap to a.2.heap")
-        self.assertIn("1.76 KiB in 9 objects, 2 stacks", result.text)
+        self.assertIn("1.76 KiB in use, 9 objects, 2 stacks", result.text)
         self.assertRegex(result.text, r"(?m)^ *1.46 KiB .* app\+0x1015$")
         folded = self.assert_ran(lib.run_tool("report", *paths, "-f", "folded")).text
         self.assertEqual(sorted(folded.split("\n")), ["", "app+0x2005;app+0x1005 300", "app+0x2005;app+0x1015 1500"])
@@ -337,7 +364,7 @@ class Files(lib.TestCase):
         text.append("\nMAPPED_LIBRARIES:\n")
         text += ["%x-%x r-xp 0 08:01 %d /nonexistent/app%d\n" %
                  (base + i * size, base + i * size + 0x8000, i + 1, i) for i in range(modules)]
-        self.assertIn("in use: ", self.text("a.heap", "".join(text).encode()).text)
+        self.assertIn("\nsampled: ", self.text("a.heap", "".join(text).encode()).text)
 
     def test_pipe_before_another(self):
         """A pipe is opened once: what is written into it arrives."""
@@ -349,7 +376,7 @@ class Files(lib.TestCase):
             out.write(HEAP)
         text, _ = tool.communicate(timeout=lib.TOOL_TIMEOUT)
         self.assertEqual(tool.returncode, lib.OK)
-        self.assertIn(b"in 6 objects", text)
+        self.assertIn(b" 6 objects", text)
 
 
 if __name__ == "__main__":

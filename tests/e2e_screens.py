@@ -99,7 +99,7 @@ class Filter(Screens):
                 result = self.run_report(path, "--" + option, "no\x1bsuch")
                 said = "no call of any stack matches --%s 'no?such'" % option
                 self.assertIn(said + (": nothing is left to show\n" if rest else "\n"), result.err)
-                self.assertEqual("in use: 0" in result.text, rest, result.text)
+                self.assertEqual("sampled: 0" in result.text, rest, result.text)
                 if rest:
                     self.assertIn("filtered: 0.0% of", result.text)
                 else:

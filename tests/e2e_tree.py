@@ -36,7 +36,7 @@ class Tree(Case):
         return self.assert_ran(result).text
 
     def total(self, text):
-        return [int(n) for n in re.search(r"^in use: (\d+) in (\d+) objects?", text, re.M).groups()]
+        return [int(n) for n in re.search(r"^sampled: .*?(\d+) in use, (\d+) objects?", text, re.M).groups()]
 
     def assert_sums(self, lines):
         """With --rows 0 nothing is left out: the lines below a call add up to it."""

@@ -131,7 +131,7 @@ class Limits(WatchTest):
         self.assertEqual(len(self.assert_complete(watch)), 3)
         self.assertEqual(watch.events("stopped")[0]["profiles"], 3)
         result = self.assert_ran(lib.run_tool("report", watch.events("profile")[0]["path"]))
-        self.assertIn("in use: ", result.text)
+        self.assertIn("\nsampled: ", result.text)
         watch = self.watch(grower.pid, "--when", "rss>10M", "--once", "--cooldown", "1ms")
         self.assertEqual(watch.code(), OK)
         self.assertEqual(len(self.assert_complete(watch)), 1)

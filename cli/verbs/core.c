@@ -76,7 +76,6 @@ struct core_dump {
     struct job job;
     struct presentation presentation;
     struct capture capture;
-    struct reading reading;
     struct output output;
 };
 
@@ -84,7 +83,7 @@ static void print_core_result(const struct core_dump *dump)
 {
     const struct options *options = dump->job.options;
     const struct target *target = &dump->attachment.target;
-    const struct reading *reading = &dump->reading;
+    const struct reading *reading = &dump->attachment.read.last;
     char name[64], took[UNITS_TEXT];
     struct json json;
 
@@ -125,7 +124,7 @@ static fault_code perform_core_dump(struct core_dump *dump, struct fault *fault)
         rc = output_open_named(&dump->output, dump->job.options->output, dump->job.options->force,
                                dump->job.options->mode, fault);
     if (rc == FAULT_NONE)
-        rc = core_file_read(&dump->file, attachment, &dump->capture, &dump->reading, fault);
+        rc = core_file_read(&dump->file, attachment, &dump->capture, fault);
     if (rc == FAULT_NONE)
         rc = capture_write(attachment, &dump->presentation, &dump->capture, &dump->output, fault);
     if (rc != FAULT_CORE_PROGRAM)

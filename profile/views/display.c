@@ -4,6 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
+enum { UNREAD_PART = 100 }; /* less is left out without a word in the title */
+
 static const struct {
     const char *name;
     double bytes;
@@ -42,6 +44,7 @@ const char *display_title(const struct display *display, char out[DISPLAY_TITLE_
 {
     const char *title = display->title ? display->title : "heap profile";
     char files[384];
+    size_t len;
 
     snprintf(files, sizeof files, "%.300s",
              display->doubted ? text_base_name(display->doubted) : "");
@@ -73,6 +76,16 @@ const char *display_title(const struct display *display, char out[DISPLAY_TITLE_
         snprintf(out, DISPLAY_TITLE_SIZE, "%s", title);
         break;
     }
+    len = strlen(out);
+    if (display->unread_stacks > display->read_stacks / UNREAD_PART)
+        len +=
+            (size_t)snprintf(out + len, DISPLAY_TITLE_SIZE - len,
+                             "; %llu of %llu stacks could not be read and are left out",
+                             (unsigned long long)display->unread_stacks,
+                             (unsigned long long)(display->unread_stacks + display->read_stacks));
+    if (display->odd_lines > display->lines_read / UNREAD_PART)
+        snprintf(out + len, DISPLAY_TITLE_SIZE - len,
+                 "; %zu lines have an unknown form and are ignored", display->odd_lines);
     return out;
 }
 

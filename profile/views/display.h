@@ -39,9 +39,11 @@ struct display {
     size_t width;  /* columns of the terminal; 0: unlimited */
     const char *title;
     enum display_doubt doubt;
-    const char *doubted;   /* the path of the file */
-    size_t more_doubted;   /* files, besides */
-    const char *command;   /* of the process, with its arguments; NULL: unknown */
+    const char *doubted;                 /* the path of the file */
+    size_t more_doubted;                 /* files, besides */
+    uint64_t unread_stacks, read_stacks; /* left out of the profile, and those in it; 0: unknown */
+    size_t odd_lines, lines_read;        /* of a file: of an unknown form, and about all others */
+    const char *command;                 /* of the process, with its arguments; NULL: unknown */
     uint64_t rss, time_ns; /* of the process; of the profile, CLOCK_REALTIME; 0: unknown */
     bool touched;          /* not objects, but pages by who has touched them first */
 };
@@ -55,7 +57,10 @@ enum { DISPLAY_TITLE_SIZE = 1024 };
 /* NULL: none */
 const char *display_doubt_name(enum display_doubt doubt);
 
-/* The title, with the doubt: the first line of each view. */
+/*
+ * The title, with the doubt, and with what is left out if that is more than a hundredth: the first
+ * line of each view.
+ */
 const char *display_title(const struct display *display, char out[DISPLAY_TITLE_SIZE]);
 
 /* Formats a number of the displayed value: "12.3 MiB", "1234". */

@@ -1,6 +1,7 @@
 #include "profile/views/dot.h"
 #include "base/text.h"
 #include "profile/views/graph.h"
+#include "profile/views/top.h"
 
 #include <math.h>
 #include <string.h>
@@ -251,8 +252,11 @@ static void write_legend(const struct drawing *drawing, const struct graph_limit
     const struct display *display = drawing->display;
     struct amount total = samples_total(drawing->samples, display->value);
     char now[DISPLAY_NUMBER_SIZE], base[DISPLAY_NUMBER_SIZE];
-    fprintf(drawing->out, "%s: %s", value_name(display->value),
-            display_number(display, (double)total.now, now));
+    fprintf(out, "%s: ", value_name(display->value));
+    if (drawing->samples->period > 1 && !drawing->samples->compares)
+        fprintf(out, "%llu samples stand for ",
+                (unsigned long long)top_sampled(drawing->samples, display));
+    fputs(display_number(display, (double)total.now, now), out);
     if (drawing->samples->compares)
         fprintf(drawing->out, ", before %s", display_number(display, (double)total.base, base));
     fputs("\\l", drawing->out);

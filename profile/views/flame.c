@@ -447,6 +447,7 @@ static void write_flame_head(const struct flame *flame, struct json *json)
     json_text(json, "filtered", top_filtered_text(samples, display, filtered));
     json_text_or_null(json, "evidence", growth_evidence_text(samples));
     json_number(json, "period", samples->period);
+    json_number(json, "samples", top_sampled(samples, display));
     json_rounded(json, "least", flame->least);
 }
 

@@ -34,6 +34,7 @@ static void write_json_head(struct json *json, const struct context *context, co
     json_text(json, "value", value_name(context->display->value));
     json_text(json, "unit", display_is_bytes(context->display) ? "bytes" : "objects");
     json_number(json, "period", samples->period);
+    json_number(json, "samples", top_sampled(samples, context->display));
     if (samples->compares)
         json_number(json, "period_before", samples->base_period);
     write_json_amount(json, "total", &top->total, samples);
@@ -45,6 +46,7 @@ static void write_json_head(struct json *json, const struct context *context, co
     json_number(json, "stacks", samples->count);
     json_number(json, "stacks_filtered", samples->filtered_count);
     json_number(json, "stacks_cut", samples->cut);
+    json_number(json, "stacks_unread", context->display->unread_stacks);
     json_number(json, "calls_folded", samples->folded);
 }
 

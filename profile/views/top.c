@@ -172,11 +172,6 @@ static bool is_total(const struct display *display)
     return display->value == VALUE_TOTAL_BYTES || display->value == VALUE_TOTAL_OBJECTS;
 }
 
-static const char *kind_text(const struct display *display)
-{
-    return is_total(display) ? "allocated" : display->touched ? "first touched" : "in use";
-}
-
 /* Formats the growth of a number of objects: "+125", "-". */
 static const char *signed_count(const struct amount *objects, char out[DISPLAY_NUMBER_SIZE])
 {
@@ -186,6 +181,27 @@ static const char *signed_count(const struct amount *objects, char out[DISPLAY_N
         return "-";
     snprintf(out, DISPLAY_NUMBER_SIZE, growth > 0 ? "+%lld" : "%lld", (long long)growth);
     return out;
+}
+
+uint64_t top_sampled(const struct samples *samples, const struct display *display)
+{
+    return (uint64_t)(is_total(display) ? samples->sampled_total : samples->sampled).now;
+}
+
+/* "594 samples stand for 37.1 MiB in use" */
+static void write_sum(const struct samples *samples, const struct display *display,
+                      const struct amount *total, FILE *out)
+{
+    const unsigned long long sampled = top_sampled(samples, display);
+    char now[DISPLAY_NUMBER_SIZE];
+
+    if (!display->touched && !samples->compares && samples->period > 1)
+        fprintf(out, "%llu sample%s for ", sampled, sampled == 1 ? " stands" : "s stand");
+    fputs(display_number(display, (double)total->now, now), out);
+    if (!display_is_bytes(display))
+        fputs(total->now == 1 ? " object" : " objects", out);
+    if (!display->touched)
+        fputs(is_total(display) ? " allocated" : " in use", out);
 }
 
 const char *top_filtered_text(const struct samples *samples, const struct display *display,
@@ -207,28 +223,27 @@ const char *top_filtered_text(const struct samples *samples, const struct displa
 void top_head_write(const struct samples *samples, const struct display *display,
                     const struct amount *total, const struct amount *objects, FILE *out)
 {
-    char now[DISPLAY_NUMBER_SIZE], error[DISPLAY_NUMBER_SIZE], period[DISPLAY_NUMBER_SIZE],
-        base[DISPLAY_NUMBER_SIZE], growth[DISPLAY_CHANGE_SIZE], filtered[TOP_FILTERED_SIZE],
-        title[DISPLAY_TITLE_SIZE];
+    char error[DISPLAY_NUMBER_SIZE], period[DISPLAY_NUMBER_SIZE], base[DISPLAY_NUMBER_SIZE],
+        growth[DISPLAY_CHANGE_SIZE], filtered[TOP_FILTERED_SIZE], title[DISPLAY_TITLE_SIZE];
 
     if (display->title) {
         text_write_clean(out, display_title(display, title), "");
         fputc('\n', out);
     }
-    display_number(display, (double)total->now, now);
     display_number(display, samples_error(samples, total), error);
     units_bytes((double)samples->period, period);
+    fputs(display->touched ? "first touched: " : "sampled: ", out);
+    write_sum(samples, display, total, out);
     if (samples->compares)
-        fprintf(out, "%s: %s, before %s, %s%s\n", kind_text(display), now,
-                display_number(display, (double)total->base, base),
+        fprintf(out, ", before %s, %s%s\n", display_number(display, (double)total->base, base),
                 amount_growth(total) ? "growth " : "no growth",
                 amount_growth(total) ? display_change(display, (double)amount_growth(total), growth)
                                      : "");
+    else if (display_is_bytes(display))
+        fprintf(out, ", %lld object%s, %zu stack%s\n", (long long)objects->now,
+                objects->now == 1 ? "" : "s", samples->count, samples->count == 1 ? "" : "s");
     else
-        fprintf(out, "%s: %s%s%lld object%s, %zu stack%s\n", kind_text(display),
-                display_is_bytes(display) ? now : "", display_is_bytes(display) ? " in " : "",
-                (long long)objects->now, objects->now == 1 ? "" : "s", samples->count,
-                samples->count == 1 ? "" : "s");
+        fprintf(out, ", %zu stack%s\n", samples->count, samples->count == 1 ? "" : "s");
     if (samples->filtered_count)
         fprintf(out, "%s%s\n", top_filtered_text(samples, display, filtered),
                 samples->compares || !samples->count ? "" : "; shares are of the whole");

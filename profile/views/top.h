@@ -39,6 +39,8 @@ bool top_shows(const struct top *top, const struct samples *samples, const struc
 /* True if a row of a function is shown: not one that allocates nothing itself, in their order. */
 bool top_shows_row(const struct top *top, const struct samples *samples,
                    const struct display *display, const struct top_row *row);
+/* Returns the number of samples of which the displayed value is estimated. */
+uint64_t top_sampled(const struct samples *samples, const struct display *display);
 /* Writes the title, the sums of all samples, and their error. */
 void top_head_write(const struct samples *samples, const struct display *display,
                     const struct amount *total, const struct amount *objects, FILE *out);

@@ -608,12 +608,11 @@ static void sum_up_mappings(struct explain *explain)
 static fault_code read_core_sites(struct explain *explain, struct fault *fault)
 {
     struct heap_profile profile = {0};
-    struct reading reading;
     struct capture capture;
     fault_code rc;
 
     capture_init(&capture);
-    rc = core_file_read(explain->core, explain->attachment, &capture, &reading, fault);
+    rc = core_file_read(explain->core, explain->attachment, &capture, fault);
     if (rc == FAULT_NONE)
         rc = heap_parse(&profile, (const char *)capture.text.bytes, capture.text.len, fault);
     if (rc == FAULT_NONE)

@@ -121,7 +121,7 @@ class Engine(boxes.TestCase):
         path = result.text.strip()
         self.assertIn("path in the target: " + path[len("/proc/1/root"):], result.err)
         report = self.assert_ran(self.beside(name, "report", path, options=ptrace))
-        self.assertRegex(report.text, r"(?m)^in use: ")
+        self.assertRegex(report.text, r"(?m)^sampled: ")
         with open("/proc/%d/root%s" % (pid, path[len("/proc/1/root"):]), "rb") as file:
             self.assert_redis_profile(file.read())
 

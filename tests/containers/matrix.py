@@ -155,7 +155,7 @@ class Matrix(boxes.TestCase):
         with open(here, "rb") as file:
             self.assert_profile(file.read(), 60)
         report = self.assert_ran(attacker.run("report", told["path"]))
-        self.assertRegex(report.text, r"(?m)^in use: [\d.]+ [KM]iB in \d+ objects?, \d+ stacks?$")
+        self.assertRegex(report.text, r"(?m)^sampled: .*[\d.]+ [KM]iB in use, \d+ objects?, \d+ stacks?$")
         self.assertRegex(report.text, r"(?m) site_\d$")  # the binary is found below that root
         os.unlink(here)
 

@@ -269,7 +269,7 @@ static void test_text(void)
 
     if (CHECK(make(&made, text, NULL, &display))) {
         CHECK(writes(&made, &display,
-                     "in use: 700 B in 16 objects, 5 stacks\n"
+                     "sampled: 700 B in use, 16 objects, 5 stacks\n"
                      "    bytes   share    objects  calls, outermost first\n"
                      "    700 B  100.0%         16  main (main.c)\n"
                      "    400 B   57.1%          4  |-load (load.c:30)\n"
@@ -281,7 +281,7 @@ static void test_text(void)
                      "     10 B    1.4%          1  `-deep\n"));
         display = (struct display){.value = VALUE_BYTES, .least = 0.2, .utf8 = true};
         CHECK(writes(&made, &display,
-                     "in use: 700 B in 16 objects, 5 stacks\n"
+                     "sampled: 700 B in use, 16 objects, 5 stacks\n"
                      "    bytes   share    objects  calls, outermost first\n"
                      "    700 B  100.0%         16  main (main.c)\n"
                      "    400 B   57.1%          4  ├─load (load.c:30)\n"
@@ -293,6 +293,20 @@ static void test_text(void)
                      "     10 B    1.4%          1  └─1 smaller call\n"));
     }
     unmake(&made);
+}
+
+/* What is left out is said in the first line if it is more than a hundredth. */
+static void test_title(void)
+{
+    struct display display = {.title = "app[7]", .unread_stacks = 1, .read_stacks = 100};
+    char title[DISPLAY_TITLE_SIZE];
+
+    CHECK(strcmp(display_title(&display, title), "app[7]") == 0);
+    display.unread_stacks = 2;
+    CHECK(strcmp(display_title(&display, title),
+                 "app[7]; 2 of 102 stacks could not be read and are left out") == 0);
+    display.doubt = DOUBT_MAPS_CUT;
+    CHECK(strstr(display_title(&display, title), "names are missing; 2 of 102 stacks "));
 }
 
 /* Calls of libraries share a line: all of them, or the first, a number, and the last if it fits. */
@@ -322,7 +336,7 @@ static void test_runs(void)
             display.width = cases[i].width;
             display.unfolded = cases[i].unfolded;
             snprintf(wanted, sizeof wanted,
-                     "in use: 10 B in 1 object, 1 stack\n"
+                     "sampled: 10 B in use, 1 object, 1 stack\n"
                      "    bytes   share    objects  calls, outermost first\n"
                      "     10 B  100.0%%          1  main (main.c:10)\n%30s%s%30sload (load.c:30)\n"
                      "%30sgrow (list.h:5)\n",
@@ -341,6 +355,7 @@ int main(void)
     test_growth();
     test_deep();
     test_text();
+    test_title();
     test_runs();
     return check_result();
 }
