@@ -72,11 +72,11 @@ static bool same_function_line(const void *ctx, uint32_t place, const void *key)
            strcmp(have->linkage, want->linkage) == 0;
 }
 
-/* Returns the number of the function; copies its strings if it is new. */
-static uint32_t find_function(struct locations *locations, struct function function)
+/* Returns the number of the function, shown by a name; copies its strings if it is new. */
+static uint32_t find_function(struct locations *locations, struct function function,
+                              const char *shown)
 {
     struct table *table = &locations->function_table;
-    const char *shown = function.name;
     char shortened[NAME_SIZE];
     uint64_t hash;
     uint32_t place;
@@ -94,7 +94,7 @@ static uint32_t find_function(struct locations *locations, struct function funct
     if (place == TABLE_NONE || place != locations->function_count)
         return place;
     if (locations->short_names)
-        shown = short_name(function.name, shortened, sizeof shortened);
+        shown = short_name(shown, shortened, sizeof shortened);
     function.group = find_group(locations, shown);
     if (function.group == TABLE_NONE)
         return TABLE_NONE;
@@ -114,14 +114,14 @@ static uint32_t find_function(struct locations *locations, struct function funct
 }
 
 static bool add_location_line(struct locations *locations, struct location *location,
-                              const struct function *function, unsigned line)
+                              const struct function *function, const char *shown, unsigned line)
 {
     struct function wanted = *function;
     uint32_t number;
 
     if (location->mapping != TABLE_NONE)
         wanted.module = locations->mappings[location->mapping].kind;
-    number = find_function(locations, wanted);
+    number = find_function(locations, wanted, shown);
     if (number == TABLE_NONE ||
         !GROW(locations->lines, locations->line_capacity, locations->line_count))
         return false;
@@ -138,7 +138,7 @@ static bool add_known(struct locations *locations, struct location *location,
                                     .linkage = lines[i].linkage ? lines[i].linkage : "",
                                     .file = lines[i].file ? lines[i].file : "",
                                     .start_line = lines[i].start_line};
-        if (!add_location_line(locations, location, &function, lines[i].line))
+        if (!add_location_line(locations, location, &function, function.name, lines[i].line))
             return false;
         if (location->mapping == TABLE_NONE)
             continue;
@@ -152,15 +152,27 @@ static bool add_known(struct locations *locations, struct location *location,
     return true;
 }
 
+/* Code that no file has: a compiler made it at run time. */
+static bool is_made(const struct location_mapping *mapping)
+{
+    static const char *const begins[] = {"[anon", "/memfd:"};
+    bool made = !*mapping->path;
+
+    for (size_t i = 0; i < ARRAY_LEN(begins); i++)
+        made |= strncmp(mapping->path, begins[i], strlen(begins[i])) == 0;
+    return made;
+}
+
 /*
  * Adds "libz.so.1+0x1234": an offset into the file, as objdump shows it if
- * offsets are addresses.
+ * offsets are addresses. An offset into memory says nothing: all such code is shown as one.
  */
 static bool add_unknown(struct locations *locations, struct location *location)
 {
     const struct location_mapping *mapping;
     struct function function = {.linkage = "", .file = ""};
     char name[NAME_SIZE];
+    bool made = false;
 
     if (location->mapping == TABLE_NONE) {
         snprintf(name, sizeof name, "0x%llx", (unsigned long long)location->address);
@@ -168,9 +180,10 @@ static bool add_unknown(struct locations *locations, struct location *location)
         mapping = &locations->mappings[location->mapping];
         snprintf(name, sizeof name, "%.400s+%#llx", *mapping->name ? mapping->name : "[anon]",
                  (unsigned long long)(location->address - mapping->start + mapping->offset));
+        made = locations->short_names && is_made(mapping);
     }
     function.name = name;
-    return add_location_line(locations, location, &function, 0);
+    return add_location_line(locations, location, &function, made ? "JIT code (no name)" : name, 0);
 }
 
 static uint32_t find_mapping(const struct locations *locations, size_t first, uint64_t address)
@@ -271,7 +284,7 @@ uint32_t locations_pseudo(struct locations *locations, const char *name)
         .mapping = TABLE_NONE, .first = (uint32_t)locations->line_count, .named = true};
 
     if (!GROW(locations->list, locations->capacity, locations->count) ||
-        !add_location_line(locations, &location, &function, 0))
+        !add_location_line(locations, &location, &function, name, 0))
         return TABLE_NONE;
     locations->list[locations->count] = location;
     return (uint32_t)locations->count++;

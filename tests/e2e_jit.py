@@ -124,6 +124,25 @@ class Known(Case):
         names = ["JS:*a", "d", "every thing", "jit::loop()"]
         self.assertEqual(self.callers(jit.pid), names)
 
+    def test_one_row_without_names(self):
+        """Tables have no row for each address; what is for other tools keeps them."""
+        jit = Process(self)
+        for slot in (0, 1, 2, 3, 3):
+            jit.call(slot)
+        made = "JIT code (no name)"
+        table = self.assert_ran(lib.run_tool("dump", jit.pid, "-f", "text", "--unit", "B")).text
+        self.assertEqual(len(re.findall(r"(?m)^ +5\d{5} .*keep", table)), 2, table)  # a stack, a function
+        self.assertEqual(table.count(made), 1, table)
+        self.assertNotIn("anon]+0x", table)
+        tree = self.assert_ran(lib.run_tool("dump", jit.pid, "-f", "tree")).text
+        self.assertEqual(tree.count(made), 1, tree)
+        whole = self.assert_ran(lib.run_tool("dump", jit.pid, "-f", "tree", "--full-names")).text
+        self.assertEqual((whole.count("[anon]+0x"), whole.count(made)), (4, 0), whole)
+        self.assertEqual(len(set(self.callers(jit.pid))), 4)
+        jit.write(*(jit.line(slot, name) for slot, name in enumerate(("f", "f", "g", "g"))))
+        tree = self.assert_ran(lib.run_tool("dump", jit.pid, "-f", "tree")).text
+        self.assertEqual(len(re.findall(r"(?m) [fg]$", tree)), 2, tree)
+
     def test_own_namespaces(self):
         """The pid in the name is that of its pid namespace, and /tmp is that of its root."""
         jit = Process(self, APART)
