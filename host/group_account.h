@@ -30,7 +30,9 @@ struct group_account {
     bool known;
     uint64_t kinds[GROUP_KINDS]; /* bytes */
     struct group_process largest[GROUP_LARGEST];
-    size_t processes; /* their number, without the one; 0 if the tool has no mount of cgroups */
+    size_t
+        processes; /* that were looked at, without the one; 0: the tool has no mount of cgroups */
+    bool whole;    /* these are all */
 };
 
 /* Parses memory.stat, of the cgroup and those below it. False: it is not that file. */

@@ -27,10 +27,14 @@ struct limits {
     uint64_t machine; /* the memory of the machine, bytes */
 };
 
-/* Memory in use and the most that may be used, bytes. */
+/*
+ * Memory in use and the most that may be used, bytes. Of a cgroup it is the use without inactive
+ * file pages, which the kernel reclaims first: the working set of Docker and Kubernetes. Of the
+ * machine it is what is not available.
+ */
 struct limit_use {
     uint64_t used, limit;
-    uint64_t cached; /* of used: pages of files, which the kernel can reclaim; 0: not read */
+    uint64_t cached; /* of used: active file pages, which the kernel can reclaim; 0: not read */
     size_t level;    /* of the cgroup */
 };
 
@@ -48,8 +52,7 @@ uint64_t limits_smallest(const struct limits *limits);
 
 /*
  * Fills *out for the cgroup that is nearest to its limit; if none has a limit, for
- * the machine. `used` is the working set: it excludes inactive file pages, which
- * the kernel reclaims easily. Below the share `exact` (0 to 1) of a limit the
+ * the machine. Below the share `exact` (0 to 1) of a limit the
  * inactive pages are not read, so that used may be too large.
  */
 bool limits_use(const struct limits *limits, double exact, struct limit_use *out);

@@ -169,7 +169,7 @@ static int open_in_root(int root, const char *path)
 }
 
 /* Skips processes of another pid namespace: they are listed as 0 (cgroup_procs_show). */
-static bool add_members(struct processes *members, const struct procfs *group)
+static bool add_members(struct processes *members, const struct procfs *group, size_t *left)
 {
     AUTO_FREE char *text = NULL;
     ssize_t n = procfs_slurp(group, &text, MEMBERS_TEXT_MAX, "cgroup.procs");
@@ -180,42 +180,47 @@ static bool add_members(struct processes *members, const struct procfs *group)
     if (n == -ENOMEM)
         return false;
     rest = cursor_of(text, n > 0 ? (size_t)n : 0);
-    while (good && cursor_take_line(&rest, &line))
+    for (; good && *left && cursor_take_line(&rest, &line); --*left)
         if (cursor_take_decimal(&line, &pid) && pid > 0 && pid <= INT32_MAX)
             good = processes_add(members, (pid_t)pid);
     return good;
 }
 
-/* Adds the members of a cgroup and of those below it. One that is removed in between has none. */
-static bool collect_members(struct processes *members, int group, int depth)
+/*
+ * Adds the members of a cgroup and of those below it. One that is removed in between has none. Each
+ * cgroup and each line takes one off *left, and at 0 it ends.
+ */
+static bool collect_members(struct processes *members, int group, int depth, size_t *left)
 {
     const struct procfs here = {.dirfd = group};
     int fd = openat(group, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     DIR *dir = fd >= 0 ? fdopendir(fd) : NULL;
     const struct dirent *entry;
-    bool good = add_members(members, &here);
+    bool good = add_members(members, &here, left);
 
     if (!dir)
         util_close(&fd);
-    while (dir && good && depth < DEPTH_MAX && (entry = readdir(dir))) {
+    while (dir && good && *left && depth < DEPTH_MAX && (entry = readdir(dir))) {
         if (entry->d_type != DT_DIR || entry->d_name[0] == '.')
             continue;
         AUTO_CLOSE int below =
             openat(group, entry->d_name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-        good = below < 0 || collect_members(members, below, depth + 1);
+        --*left;
+        good = below < 0 || collect_members(members, below, depth + 1, left);
     }
     if (dir)
         closedir(dir);
     return good;
 }
 
-bool processes_of_group(struct processes *members, int group)
+bool processes_of_group(struct processes *members, int group, size_t most, bool *whole)
 {
     memset(members, 0, sizeof *members);
-    if (!collect_members(members, group, 0)) {
+    if (!collect_members(members, group, 0, &most)) {
         processes_free(members);
         return false;
     }
+    *whole = most > 0;
     processes_sort(members);
     return true;
 }
@@ -224,11 +229,12 @@ bool processes_of_group(struct processes *members, int group)
 static bool take_group(struct processes *members, int fd, size_t *groups)
 {
     AUTO_CLOSE int group = fd;
+    size_t left = SIZE_MAX;
 
     if (group < 0)
         return true;
     ++*groups;
-    return collect_members(members, group, 0);
+    return collect_members(members, group, 0, &left);
 }
 
 /* With cgroup v1 each hierarchy has a mount below the root, and the root is not a cgroup. */

@@ -35,8 +35,11 @@ bool processes_add_ancestors(struct processes *processes, const struct procfs *p
 bool processes_add_descendants(struct processes *family, const struct processes *all,
                                const struct procfs *proc);
 
-/* Lists the processes of a cgroup's directory likewise, and below it. False: out of memory. */
-bool processes_of_group(struct processes *members, int group);
+/*
+ * Lists the processes of a cgroup's directory likewise, and below it. Looks at no more than so many
+ * cgroups and processes together; *whole: these are all. False: out of memory.
+ */
+bool processes_of_group(struct processes *members, int group, size_t most, bool *whole);
 
 #define CGROUP_ROOT "/sys/fs/cgroup"
 

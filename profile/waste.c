@@ -16,8 +16,8 @@ uint64_t waste_bytes(const struct waste_class *class)
     if (fit <= class->objects)
         return 0;
     if (__builtin_mul_overflow(fit - class->objects, class->size, &bytes))
-        return UINT64_MAX;
-    return bytes;
+        bytes = UINT64_MAX;
+    return amount_above(bytes, class->absent);
 }
 
 double waste_full_part(const struct waste_class *class)

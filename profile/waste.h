@@ -10,11 +10,14 @@ struct waste_class {
     uint64_t slabs;    /* that have objects in use */
     uint64_t nonfull;  /* of them: with free space; slabs: unknown */
     uint64_t per_slab; /* objects that fit into one slab */
-    uint64_t slab_bytes;
-    uint64_t own; /* of objects: known to be the allocator's own, which no sample is of */
+    uint64_t absent;   /* bytes that are free, but not in memory: never touched, or swapped out */
+    uint64_t own;      /* of objects: known to be the allocator's own, which no sample is of */
 };
 
-/* Returns the bytes that are free in its slabs: (slabs * per_slab - objects) * size. Saturates. */
+/*
+ * Returns the bytes that are free in its slabs, and in memory:
+ * (slabs * per_slab - objects) * size - absent. Saturates.
+ */
 uint64_t waste_bytes(const struct waste_class *class);
 /* Returns the part of its objects that are in full slabs, and so keep no free space. */
 double waste_full_part(const struct waste_class *class);

@@ -314,3 +314,15 @@ bool account_is_wasteful(const struct account_sum *sum)
     return waste >= ACCOUNT_WASTE_LEAST &&
            (double)waste * 100 >= (double)sum->whole * WASTE_LEAST_PERCENT;
 }
+
+enum account_part account_most_waste(const struct account_sum *sum)
+{
+    enum account_part most = ACCOUNT_SLABS;
+
+    if (!account_is_wasteful(sum))
+        return ACCOUNT_PARTS;
+    for (enum account_part part = ACCOUNT_SLABS; part <= ACCOUNT_RETAINED; part++)
+        if (sum->bytes[part] > sum->bytes[most])
+            most = part;
+    return most;
+}

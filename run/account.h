@@ -92,3 +92,5 @@ uint64_t account_waste(const struct account_sum *sum);
 enum { ACCOUNT_WASTE_LEAST = 1 << 20 };
 /* True if frag has something to say of it. */
 bool account_is_wasteful(const struct account_sum *sum);
+/* Returns the part that has most of what is free; ACCOUNT_PARTS: there is little of it. */
+enum account_part account_most_waste(const struct account_sum *sum);

@@ -71,6 +71,8 @@ static fault_code set_classes(struct frag *frag, const struct slab_pass *pass,
                               const struct live_look *look, const struct extents_pass *read,
                               struct fault *fault)
 {
+    const struct counted_present *present = &frag->account.counted.present;
+
     frag->class_count = pass->classes->bins;
     frag->classes = calloc(frag->class_count + 1, sizeof *frag->classes);
     if (!frag->classes)
@@ -78,13 +80,15 @@ static fault_code set_classes(struct frag *frag, const struct slab_pass *pass,
     for (size_t i = 0; i < frag->class_count; i++) {
         const struct extent_class *class = &pass->classes->list[i];
         const struct slab_total *total = &pass->slabs[i];
-        frag->classes[i] = (struct waste_class){.size = class->size,
-                                                .objects = extents_estimate(read, total->objects),
-                                                .slabs = extents_estimate(read, total->slabs),
-                                                .nonfull = extents_estimate(read, total->nonfull),
-                                                .per_slab = class->objects,
-                                                .slab_bytes = class->slab_bytes,
-                                                .own = look->own[i]};
+        struct waste_class *made = &frag->classes[i];
+        *made = (struct waste_class){.size = class->size,
+                                     .objects = extents_estimate(read, total->objects),
+                                     .slabs = extents_estimate(read, total->slabs),
+                                     .nonfull = extents_estimate(read, total->nonfull),
+                                     .per_slab = class->objects,
+                                     .own = look->own[i]};
+        if (present->known)
+            made->absent = amount_above(waste_bytes(made), present->slabs_of[i]);
     }
     return FAULT_NONE;
 }

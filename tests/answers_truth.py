@@ -35,8 +35,8 @@ MOMENT = 64 * KIB
 RIGHT, UNCLEAR, WRONG = "right", "unclear", "wrong"
 NO_DECAY = "dirty_decay_ms:0,muzzy_decay_ms:0"
 PERIODS = (10, 12, 14, 17, 19)
-PARTS = ("in_use", "sampling", "slabs", "padding", "free_pages", "pinned", "retained", "own_data",
-         "other", "outside")
+PARTS = ("in_use", "sampling", "slabs", "padding", "free_pages", "pinned", "retained_resident",
+         "own_data", "other", "outside")
 
 WAYS = {"lg%d" % lg: "prof:true,lg_prof_sample:%d" % lg for lg in PERIODS}
 WAYS.update({

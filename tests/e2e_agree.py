@@ -15,11 +15,10 @@ CONFS = ("narenas:2", PROFILED % 12, PROFILED % 14)
 CELLS = [(version, conf) for version in allocators.VERSIONS for conf in CONFS]
 
 # Figure -> its name in each verb. Others can be added with their own reader below.
-PARTS = ("in_use", "sampling", "slabs", "padding", "free_pages", "pinned", "retained", "own_data",
-         "other", "outside")
+PARTS = ("in_use", "sampling", "slabs", "padding", "free_pages", "pinned", "retained_resident",
+         "own_data", "other", "outside")
 STATS = PARTS + ("absent", "rss")
-METRICS = dict({name: name for name in STATS}, rss="process_resident",
-               retained="retained_resident")
+METRICS = dict({name: name for name in STATS}, rss="process_resident")
 # What a look itself changes, of the process: the pages of files that are read, for instance.
 MOMENT = 64 << 10
 GAUGES = ("stats_allocated", "stats_active", "stats_metadata", "stats_resident", "stats_mapped",
@@ -249,7 +248,7 @@ class Agree(allocators.TestCase):
                 for name in GAUGES:
                     self.assertEqual(core[name], told[name], name)
                 jemalloc = PARTS[:PARTS.index("other")]
-                counted = sum((told[name] or 0) for name in jemalloc) - told["retained"]
+                counted = sum((told[name] or 0) for name in jemalloc) - told["retained_resident"]
                 self.assertAlmostEqual(sum(core[name] or 0 for name in jemalloc),
                                        counted + told["absent"], delta=MOMENT)
                 self.assertIsNone(core["rss"])

@@ -111,7 +111,7 @@ class WithoutStatistics(allocators.TestCase):
 
         told = [tell("stats"), tell("stats", "--no-call"), tell("frag")["parts"],
                 tell("explain")["jemalloc"]["parts"], tell("top", "--once", "--no-call")["gauges"]]
-        for name in ("in_use", "sampling", "slabs", "padding", "free_pages", "retained", "absent"):
+        for name in ("in_use", "sampling", "slabs", "padding", "free_pages", "retained_resident", "absent"):
             for other in told[1:]:
                 self.assertAlmostEqual(other[name], told[0][name], delta=1 << 16, msg=name)
         for verb in ("stats", "frag"):

@@ -93,21 +93,79 @@ class Case(allocators.TestCase):
 
 class Explain(Case):
     def test_a_limit_of_its_own(self):
-        """Up to which a program's cache grows, from its command line."""
-        for name, words, limit in (
-            ("memcached", ("-m", "100"), "-m 100 MiB: its items grow up to that"),
-            ("memcached", (), "-m 64 MiB, the default: its items grow up to that"),
-            ("redis-server", (), "redis-cli config get maxmemory shows it; its data grow"),
-            ("node", ("--max-old-space-size=512",), "--max-old-space-size=512 MiB: the heap of"),
-        ):
-            program = os.path.join(self.directory(), name)
-            shutil.copy("/bin/sh", program)
-            process = self.process(
-                [program, "-c", "read line", *words], stdin=lib.subprocess.PIPE
-            )
-            lib.wait_until(lambda: lib.read_text("/proc/%d/comm" % process.pid) == name + "\n")
-            text = self.assert_ran(lib.run_tool("explain", process.pid)).text
-            self.assertIn("\nown limit    " + limit, text)
+        """Up to which a program's cache grows, from its command line and its environment."""
+        options = {"NODE_OPTIONS": "--inspect=0 --max_old_space_size=300"}
+        java = os.path.join(self.directory(), "libjvm.so")
+        e2e_seeded.build(["gcc", "-shared", "-x", "c", "/dev/null", "-o", java])
+        java = {"LD_PRELOAD": java, "JDK_JAVA_OPTIONS": "-ea  '-Xmx2g'",
+                "JAVA_TOOL_OPTIONS": "-Xmx1g"}
+        cases = (
+            ("memcached", ("-m", "64", "-m", "100"), {}, "-m 100 MiB: its items grow",
+             ("-m", None, 100 * MIB, False)),
+            ("memcached", ("--memory-limit=2048",), {}, "--memory-limit 2 GiB: its items grow",
+             ("--memory-limit", None, 2048 * MIB, False)),
+            ("memcached", (), {}, "-m 64 MiB, the default: its items grow",
+             ("-m", None, 64 * MIB, True)),
+            ("memcached", ("-m", "0"), {}, None, None),
+            ("redis-server", (), {}, "redis-cli config get maxmemory shows it; its data grow",
+             ("--maxmemory", None, None, False)),
+            ("redis-server", ("--maxmemory-policy", "volatile-lru", "--maxmemory", "2mb"), {},
+             "--maxmemory 2 MiB: its data grow", ("--maxmemory", None, 2 * MIB, False)),
+            ("cache-main", ("-s", "default,1G", "-s", "Transient=malloc,5m"), {},
+             "-s 1 GiB: its stored objects grow", ("-s", None, 1024 * MIB, False)),
+            ("node", ("--max-old-space-size=512",), options,
+             "--max-old-space-size 512 MiB: the JavaScript heap grows",
+             ("--max-old-space-size", None, 512 * MIB, False)),
+            ("node", (), options,
+             "--max-old-space-size 300 MiB in NODE_OPTIONS: the JavaScript heap grows",
+             ("--max-old-space-size", "NODE_OPTIONS", 300 * MIB, False)),
+            ("node", (), {}, None, None),
+            ("java", (), java, "-Xmx 2 GiB in JDK_JAVA_OPTIONS: the Java heap grows",
+             ("-Xmx", "JDK_JAVA_OPTIONS", 2048 * MIB, False)),
+            ("java", ("-Xmx512m",), java, "-Xmx 512 MiB: the Java heap grows",
+             ("-Xmx", None, 512 * MIB, False)),
+            ("java", ("-Xmx512m",), dict(java, _JAVA_OPTIONS="-Xmx3G"),
+             "-Xmx 3 GiB in _JAVA_OPTIONS: the Java heap grows",
+             ("-Xmx", "_JAVA_OPTIONS", 3072 * MIB, False)),
+        )
+        processes = [self.named_shell(*case[:3]) for case in cases]
+        with concurrent.futures.ThreadPoolExecutor(len(cases)) as pool:
+            told = list(pool.map(lambda process: self.both(process.pid), processes))
+        for (name, words, env, limit, in_json), (text, result) in zip(cases, told):
+            with self.subTest(name=name, words=words, env=env):
+                flat = re.sub(r"\n {13}", " ", text)
+                self.assertEqual(re.findall(r"(?m)^own limit    (.*) up to that$", flat),
+                                 [limit] if limit else [])
+                own = json.loads(result.text)["own_limit"]
+                self.assertEqual(own and tuple(own.values()), in_json and (*in_json, None))
+
+    def named_shell(self, name, words, env):
+        """A shell that waits, with another name and more words in its command line."""
+        program = os.path.join(self.directory(), name)
+        shutil.copy("/bin/sh", program)
+        process = self.process([program, "-c", "read line", *words], stdin=lib.subprocess.PIPE,
+                               env=lib.tool_environment(env))
+        lib.wait_until(lambda: lib.read_text("/proc/%d/comm" % process.pid) == name + "\n")
+        return process
+
+    def test_growing_below_its_own_limit(self):
+        """Which it reaches before any other: no end of the machine's memory is foretold."""
+        program = os.path.join(self.directory(), "memcached")
+        shutil.copy(os.path.realpath(PYTHON), program)
+        process = self.started(program, "-c", GROWING, str(2000 * MIB), "private", "-m", "3000")
+        text, answer = self.explain(process.pid)
+        self.assertEqual(answer["growth"]["state"], "growing", answer)
+        self.assertIsNone(answer["growth"]["limit_in_ns"])
+        own = answer["own_limit"]
+        left = own["bytes"] - answer["rss"]
+        rate = answer["growth"]["bytes"] / answer["growth"]["ns"]
+        self.assertAlmostEqual(own["reached_in_ns"], left / rate, delta=0.1 * left / rate)
+        self.assertRegex(text.replace("\n", " "),
+                         r" grows by \S+ MiB/s: at this rate it reaches its own -m 2\.93 GiB in about "
+                         r"\d+ (s|min), and then evicts items; it uses ")
+        self.assertNotIn("machine has memory for", text)
+        self.assertEqual(answer["headline"], "growth")
+        lib.end_process(process)
 
     def test_without_jemalloc(self):
         process = self.idle(

@@ -28,6 +28,25 @@ static void limit_json(const struct explain *explain, struct json *json)
     json_object_end(json);
 }
 
+static void own_limit_json(const struct explain *explain, struct json *json)
+{
+    const struct own_limit *limit = &explain->own_limit;
+    uint64_t left;
+
+    if (limit->of == OWN_LIMIT_NONE) {
+        json_null(json, "own_limit");
+        return;
+    }
+    const bool reached = explain_own_time_left(explain, &left);
+    json_object_begin(json, "own_limit");
+    json_text(json, "option", limit->option);
+    json_text_or_null(json, "variable", limit->variable);
+    json_number_or_null(json, "bytes", limit->bytes > 0, limit->bytes);
+    json_bool(json, "default", limit->is_default);
+    json_number_or_null(json, "reached_in_ns", reached, left);
+    json_object_end(json);
+}
+
 /* What else its cgroup has. */
 static void group_json(const struct explain *explain, struct json *json)
 {
@@ -54,6 +73,7 @@ static void group_json(const struct explain *explain, struct json *json)
         json_item_end(json);
     }
     json_list_end(json);
+    json_number_or_null(json, "of_first", !group->whole, group->processes);
     json_object_end(json);
 }
 
@@ -194,6 +214,7 @@ static void process_json(const struct explain *explain, struct json *json)
     json_number(json, "age_ns", explain->age_ns);
     json_number(json, "threads", explain->threads);
     limit_json(explain, json);
+    own_limit_json(explain, json);
     group_json(explain, json);
     if (explain->space != UINT64_MAX) {
         json_number(json, "rlimit_as", explain->space);

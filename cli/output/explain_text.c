@@ -78,7 +78,8 @@ static void print_limit(const struct explain *explain, FILE *out)
     units_bytes((double)use->limit, limit);
     units_bytes((double)use->used, used);
     units_bytes((double)explain_space_left(explain), left);
-    if (explain->events.has_peak && !explain->machine)
+    /* The peak is that of the innermost cgroup. */
+    if (explain->events.has_peak && !explain->machine && use->level == 0)
         snprintf(peak, sizeof peak, " (peak %s)", units_bytes((double)explain->events.peak, text));
     print_labelled(out, "limit", "%s (%s): %s used%s, %s left", limit,
                    explain->machine ? "machine, no cgroup limit" : "its cgroup", used, peak, left);
@@ -173,24 +174,33 @@ static void add_rss_note(char *text, uint64_t bytes, const char *words)
                  units_bytes((double)bytes, size), words);
 }
 
-/* "other processes (worker[77] 30 MiB, sh[80] 9 MiB, 3 more)" */
+/*
+ * "other processes (worker[77] 30 MiB, sh[80] 9 MiB, 3 more)"; "other processes (of the first 900:
+ * worker[77] 30 MiB)"
+ */
 static void write_group_processes(const struct group_account *group, uint64_t least, char *out,
                                   size_t size)
 {
     char name[64], own[UNITS_TEXT];
+    char before[48] = " (";
     size_t named = 0;
     int n = snprintf(out, size, "%s", group_kind_words(GROUP_PROCESSES));
 
+    if (!group->whole)
+        snprintf(before, sizeof before, " (of the first %zu: ", group->processes);
+
     for (; named < GROUP_LARGEST && group->largest[named].own > least; named++) {
         const struct group_process *process = &group->largest[named];
-        n += snprintf(out + n, size - (size_t)n, "%s%s[%d] %s", named ? ", " : " (",
+        n += snprintf(out + n, size - (size_t)n, "%s%s[%d] %s", named ? ", " : before,
                       message_clean(process->comm, name, sizeof name), (int)process->pid,
                       units_bytes((double)process->own, own));
     }
-    if (group->processes > named && named)
+    if (group->whole && group->processes > named && named)
         n += snprintf(out + n, size - (size_t)n, ", %zu more", group->processes - named);
     if (named)
         snprintf(out + n, size - (size_t)n, ")");
+    else if (!group->whole && group->processes)
+        snprintf(out + n, size - (size_t)n, " (of its first %zu none is large)", group->processes);
 }
 
 /* What else its cgroup has, the largest first; less than a part in fifty is left out. */
@@ -408,7 +418,7 @@ static void print_explained_head(const struct explain *explain, const struct sub
             print_labelled(out, "RLIMIT_AS", "%s of address space: %s are mapped",
                            units_bytes((double)explain->space, texts[0]),
                            units_bytes((double)explain->resident.size, texts[1]));
-        if (own_limit_text(explain->heaps, &explain->attachment->target, own))
+        if (own_limit_text(explain, own))
             print_labelled(out, "own limit", "%s", own);
         print_pressure(explain, out);
         print_explained_change(explain, out);
@@ -431,8 +441,8 @@ static void print_explained_tail(const struct explain *explain, const struct sub
     if (!explain->core && explain->refusal.code != FAULT_NONE && explain->facts.readable)
         print_labelled(out, "attach", "not possible: %s",
                        message_cause(subject, &explain->refusal, cause, sizeof cause));
-    fprintf(out, "next: %s\n", explain_command(explain, subject, command));
-    fprintf(out, "      %s\n", explain_reason(explain->step));
+    advice_print_next(explain_command(explain, subject, command), explain_reason(explain->step),
+                      out);
 }
 
 static size_t count_lines(const char *text)

@@ -115,6 +115,36 @@ static void write_use(const struct explain *explain, char *out)
     write_group_most(explain, out);
 }
 
+/* What grows up to its own limit, and what it does there. */
+static const struct {
+    const char *grows, *then;
+} own_limits[OWN_LIMITS] = {
+    [OWN_LIMIT_ITEMS] = {"its items grow", "evicts items"},
+    [OWN_LIMIT_KEYS] = {"its data grow", "evicts keys or refuses writes"},
+    [OWN_LIMIT_STORAGE] = {"its stored objects grow", NULL},
+    [OWN_LIMIT_JAVA] = {"the Java heap grows", NULL},
+    [OWN_LIMIT_JAVASCRIPT] = {"the JavaScript heap grows", NULL},
+};
+
+const char *own_limit_text(const struct explain *explain, char out[OWN_LIMIT_TEXT])
+{
+    const struct own_limit *limit = &explain->own_limit;
+    const char *comm = explain->attachment->target.stat.comm, *grows = own_limits[limit->of].grows;
+    char size[UNITS_TEXT];
+
+    if (limit->of == OWN_LIMIT_NONE)
+        return NULL;
+    if (!limit->bytes)
+        snprintf(out, OWN_LIMIT_TEXT, "%.*s-cli config get maxmemory shows it; %s up to that",
+                 (int)strcspn(comm, "-"), comm, grows);
+    else
+        snprintf(out, OWN_LIMIT_TEXT, "%s %s%s%s%s: %s up to that", limit->option,
+                 units_bytes((double)limit->bytes, size), limit->variable ? " in " : "",
+                 limit->variable ? limit->variable : "", limit->is_default ? ", the default" : "",
+                 grows);
+    return out;
+}
+
 static void write_rate(const struct explain *explain, char *out)
 {
     const enum heap_kind collector = heap_kinds_collector(explain->heaps);
@@ -133,6 +163,11 @@ static void write_rate(const struct explain *explain, char *out)
         append_words(out, explain->machine ? ": at this rate the machine has memory for "
                                            : ": at this rate the limit is reached in ");
         write_time_left(explain, left, out);
+    } else if (explain_own_time_left(explain, &left)) {
+        append_words(out, ": at this rate it reaches its own %s %s in ", explain->own_limit.option,
+                     units_bytes((double)explain->own_limit.bytes, rate));
+        write_time_left(explain, left, out);
+        append_words(out, ", and then %s", own_limits[explain->own_limit.of].then);
     }
     if (collector != HEAP_KINDS && !of_objects)
         append_words(out, ", unless its garbage collector frees memory");
@@ -482,8 +517,9 @@ const char *explain_verdict(const struct explain *explain, char out[EXPLAIN_VERD
         write_memory_change(explain, out);
     if (explain->limited && !explain->machine && explain->use_rise.state == RISE_GROWING &&
         explain->rise.state != RISE_GROWING)
-        append_words(out, "; its cgroup grows by %s",
-                     units_rate(explain->use_rise.per_second, rate) + 1);
+        append_words(out, "; its cgroup grows by %s%s",
+                     units_rate(explain->use_rise.per_second, rate) + 1,
+                     explain_group_caches(explain) ? ", most of that page cache" : "");
     return out;
 }
 
@@ -492,7 +528,7 @@ const char *explain_headline_name(const struct explain *explain)
     static const char *const names[HEADLINES] = {
         [HEADLINE_LIMIT] = "limit",       [HEADLINE_GROWTH] = "growth",
         [HEADLINE_SLABS] = "slabs",       [HEADLINE_PAGES] = "free_pages",
-        [HEADLINE_PADDING] = "padding",   [HEADLINE_RETAINED] = "retained",
+        [HEADLINE_PADDING] = "padding",   [HEADLINE_RETAINED] = "retained_resident",
         [HEADLINE_OTHER] = "other",       [HEADLINE_PINNED] = "pinned",
         [HEADLINE_IN_USE] = "in_use",     [HEADLINE_OWN] = "own_data",
         [HEADLINE_SAMPLING] = "sampling", [HEADLINE_SWAPPED] = "swapped",

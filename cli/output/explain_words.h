@@ -5,13 +5,16 @@
 #include "cli/output/advice.h"
 #include "run/explain/explain.h"
 
-enum { EXPLAIN_VERDICT = 768, EXPLAIN_COMMAND = MESSAGE_LINE };
+enum { EXPLAIN_VERDICT = 768, EXPLAIN_COMMAND = MESSAGE_LINE, OWN_LIMIT_TEXT = 128 };
 
 /* Writes the answer in one sentence. Returns out. */
 const char *explain_verdict(const struct explain *explain, char out[EXPLAIN_VERDICT]);
 
 /* Writes what has grown in a longer look, with its parts; "": there was none. Returns out. */
 const char *explain_growth(const struct explain *explain, char out[EXPLAIN_VERDICT]);
+
+/* Writes "-m 1 GiB: its items grow up to that"; NULL: no limit of its own is known. */
+const char *own_limit_text(const struct explain *explain, char out[OWN_LIMIT_TEXT]);
 
 /* Returns the fact that comes first, in JSON: "between"; NULL: nothing is known. */
 const char *explain_headline_name(const struct explain *explain);

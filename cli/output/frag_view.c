@@ -41,19 +41,6 @@ static struct parts make_parts(const struct frag_view *view)
 
 /* ---- the answer ---- */
 
-/* The part that has most of what is free; ACCOUNT_PARTS: there is little of it. */
-static enum account_part judge(const struct parts *parts)
-{
-    enum account_part most = ACCOUNT_SLABS;
-
-    if (!account_is_wasteful(&parts->sum))
-        return ACCOUNT_PARTS;
-    for (enum account_part part = ACCOUNT_SLABS; part <= ACCOUNT_RETAINED; part++)
-        if (parts->sum.bytes[part] > parts->sum.bytes[most])
-            most = part;
-    return most;
-}
-
 /* "1.9 of 2.4 GiB"; "900 MiB of 2.4 GiB". */
 static int describe_part(const struct frag_view *view, double part, double whole, char *out,
                          size_t size)
@@ -205,7 +192,7 @@ static const char *describe_answer(const struct frag_view *view, const struct pa
         [ACCOUNT_PINNED] = "free pages pinned by hooks; never returned",
         [ACCOUNT_RETAINED] = "free memory that jemalloc counts as returned",
     };
-    const enum account_part most = judge(parts);
+    const enum account_part most = account_most_waste(&parts->sum);
     int len;
 
     if (most == ACCOUNT_SLABS && view->waste->count) {
@@ -231,7 +218,7 @@ static void print_frag_parts(const struct frag_view *view, const struct parts *p
 
     fprintf(out, "RSS %s:\n", display_bytes(view->display, (double)parts->sum.whole, text));
     usage_print_parts(&view->frag->account, out);
-    if (judge(parts) == ACCOUNT_SLABS)
+    if (account_most_waste(&parts->sum) == ACCOUNT_SLABS)
         fputs("a slab is returned only when all objects in it are freed\n", out);
 }
 
@@ -394,7 +381,8 @@ static void print_stacks(const struct frag_view *view, const struct parts *parts
     double rest = 0;
 
     const bool asked = view->display->rows || view->display->least == 0 || view->verbose;
-    if (!asked && (judge(parts) == ACCOUNT_PARTS || waste->bytes < ACCOUNT_WASTE_LEAST))
+    if (!asked &&
+        (account_most_waste(&parts->sum) == ACCOUNT_PARTS || waste->bytes < ACCOUNT_WASTE_LEAST))
         return;
     print_evidence(view, out);
     fprintf(out, "%11s %7s %10s %6s %9s %8s  %s\n", "free space", "share", "objects", "size",
@@ -409,6 +397,11 @@ static void print_stacks(const struct frag_view *view, const struct parts *parts
     if (left_out)
         fputs("more: calls of libraries and distant callers\n", out);
     print_table_notes(view, shown, out);
+    /* Where the page tables were not read, the sizes do not tell what of them is in memory. */
+    if (waste->bytes > parts->sum.bytes[ACCOUNT_SLABS] + ACCOUNT_WASTE_LEAST)
+        fprintf(out, "%s of this free space is not in memory: never touched, or swapped out\n",
+                display_bytes(view->display,
+                              (double)(waste->bytes - parts->sum.bytes[ACCOUNT_SLABS]), bytes));
 }
 
 /* ---- what to do ---- */
@@ -425,7 +418,7 @@ static void make_advice(const struct frag_view *view, const struct parts *parts,
     const struct frag *frag = view->frag;
     const struct keeper keeper = find_keeper(view->waste);
     struct advice_facts facts = {.setup = view->setup,
-                                 .most = most[judge(parts)],
+                                 .most = most[account_most_waste(&parts->sum)],
                                  .pid = view->pid,
                                  .program = view->name,
                                  .in_program = view->in_program,
@@ -517,7 +510,7 @@ void frag_json(const struct frag_view *view, struct json *json)
     const struct stats_gauges *gauges = &counted->gauges;
     char text[ANSWER_BYTES], place[PLACE_TEXT_SIZE];
     const struct parts parts = make_parts(view);
-    const enum account_part most = judge(&parts);
+    const enum account_part most = account_most_waste(&parts.sum);
     struct advice advice;
 
     make_advice(view, &parts, place, &advice);
@@ -525,14 +518,17 @@ void frag_json(const struct frag_view *view, struct json *json)
     json_text(json, "answer", describe_answer(view, &parts, text));
     json_text(json, "profile", profile_word(view));
     json_number(json, "rss", parts.sum.whole);
-    json_number_or_null(json, "resident", counted_has(counted, CTL_RESIDENT), gauges->resident);
-    json_number_or_null(json, "allocated", counted_has(counted, CTL_ALLOCATED), gauges->allocated);
+    json_number_or_null(json, "stats_resident", counted_has(counted, CTL_RESIDENT),
+                        gauges->resident);
+    json_number_or_null(json, "stats_allocated", counted_has(counted, CTL_ALLOCATED),
+                        gauges->allocated);
     json_object_begin(json, "parts");
     usage_parts_json(&parts.sum, json);
     json_object_end(json);
     json_number(json, "waste", parts.waste);
     json_number(json, "returned_by_purge", parts.sum.bytes[ACCOUNT_PAGES]);
-    json_number_or_null(json, "retained", counted_has(counted, CTL_RETAINED), gauges->retained);
+    json_number_or_null(json, "stats_retained", counted_has(counted, CTL_RETAINED),
+                        gauges->retained);
     json_number(json, "by_samples", frag->by_object ? by_stacks(view->waste) : 0);
     json_number(json, "by_inference", frag->by_object ? 0 : by_stacks(view->waste));
     json_number(json, "not_sampled", view->waste->unknown);

@@ -1,5 +1,4 @@
 #include "cli/output/language_hint.h"
-#include "base/text.h"
 #include "base/util.h"
 
 #include <stdio.h>
@@ -49,43 +48,6 @@ bool language_hint(unsigned kinds, const struct target *target, struct language_
         snprintf(hint->command, sizeof hint->command, "kill -%s %d", signal, (int)target->pid);
     }
     return true;
-}
-
-const char *own_limit_text(unsigned kinds, const struct target *target, char out[OWN_LIMIT_TEXT])
-{
-    static const struct {
-        const char *program; /* NULL: any of the kind */
-        enum heap_kind kind;
-        const char *option, *unit, *grows;
-    } limits[] = {
-        {"memcached", HEAP_KINDS, "-m", " MiB", "its items grow"},
-        {"memcached", HEAP_KINDS, "--memory-limit=", " MiB", "its items grow"},
-        {"redis-server", HEAP_KINDS, "--maxmemory", "", "its data grow"},
-        {"valkey-server", HEAP_KINDS, "--maxmemory", "", "its data grow"},
-        {NULL, HEAP_JVM, "-Xmx", "", "the Java heap grows"},
-        {NULL, HEAP_V8, "--max-old-space-size=", " MiB", "the heap of JavaScript grows"},
-    };
-    const char *comm = target->stat.comm;
-    char value[24];
-
-    for (size_t i = 0; i < ARRAY_LEN(limits); i++)
-        if ((limits[i].program ? strcmp(comm, limits[i].program) == 0
-                               : heap_kinds_language(kinds) == limits[i].kind) &&
-            command_option(target, limits[i].option, "0123456789bBgGiIkKmM", value, sizeof value)) {
-            snprintf(out, OWN_LIMIT_TEXT, "%s%s%s%s: %s up to that", limits[i].option,
-                     text_ends_with(limits[i].option, "=") || limits[i].kind == HEAP_JVM ? "" : " ",
-                     value, limits[i].unit, limits[i].grows);
-            return out;
-        }
-    if (strcmp(comm, "memcached") == 0)
-        strcpy(out, "-m 64 MiB, the default: its items grow up to that");
-    else if (strcmp(comm, "redis-server") == 0 || strcmp(comm, "valkey-server") == 0)
-        snprintf(out, OWN_LIMIT_TEXT,
-                 "%.*s-cli config get maxmemory shows it; its data grow up to that",
-                 (int)strcspn(comm, "-"), comm);
-    else
-        return NULL;
-    return out;
 }
 
 const char *language_jit_text(unsigned kinds, const struct target *target,

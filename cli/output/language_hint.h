@@ -17,13 +17,7 @@ struct language_hint {
 /* False: there is no such heap among the kinds, or no tool is known. */
 bool language_hint(unsigned kinds, const struct target *target, struct language_hint *hint);
 
-enum { LANGUAGE_JIT_TEXT = 96, OWN_LIMIT_TEXT = 128 };
-
-/*
- * Writes the limit that the program was started with, up to which growth is no leak:
- * "-m 1024 MiB: its items grow up to that". NULL: none is known.
- */
-const char *own_limit_text(unsigned kinds, const struct target *target, char out[OWN_LIMIT_TEXT]);
+enum { LANGUAGE_JIT_TEXT = 96 };
 
 /*
  * Writes what gives names to the code that it makes at run time: "run jcmd 71 Compiler.perfmap".

@@ -245,7 +245,7 @@ static void write_gauge(struct layout *view, enum gauge gauge)
     const struct gauge_values *now = trends_now(trends);
     char text[UNITS_TEXT];
 
-    line_printf(&view->line, "%-10s %10s", usage_gauge_name(gauge, false),
+    line_printf(&view->line, "%-12s %8s", usage_gauge_name(gauge, false),
                 now && now->known[gauge] ? units_bytes((double)now->bytes[gauge], text) : "-");
     if (trends_has_rate(trends, gauge))
         line_printf(&view->line, " %14s", rate_text(trends_rate(trends, gauge), false, text));

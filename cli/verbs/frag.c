@@ -60,14 +60,18 @@ static void read_setup(struct frag_verb *verb)
 {
     struct attachment *attachment = &verb->attachment;
     struct advice_setup *setup = &verb->setup;
+    const struct account_sum sum = account_sum_up(&verb->frag.account);
+    const enum account_part most = account_most_waste(&sum);
     struct threads threads;
     struct fault ignored;
 
     attachment_read_facts(attachment, &setup->prof);
     conf_read(&setup->conf, &attachment->instance, &attachment->modules, &attachment->target,
               &attachment->memory);
-    conf_read_built_in(&setup->conf, &attachment->instance, &attachment->target,
-                       &attachment->memory);
+    /* Only the advice for these asks for an option that a build may have set. */
+    if (most == ACCOUNT_PAGES || most == ACCOUNT_PADDING)
+        conf_read_built_in(&setup->conf, &attachment->instance, &attachment->target,
+                           &attachment->memory);
     if (threads_list(&threads, &attachment->target, &ignored) != FAULT_NONE)
         return;
     for (size_t i = 0; i < threads.count; i++)

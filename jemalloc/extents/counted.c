@@ -120,7 +120,7 @@ static void count_present(struct count *count, const struct extent *extent)
         if (!extent->slab && extent->class < count->classes->bins)
             sums->sampling += present - objects;
         else if (extent->slab)
-            sums->slabs += present - objects;
+            sums->slabs_of[extent->class] += present - objects;
         else /* the page behind a large object, for its random offset, is free space, too */
             sums->padding += present - objects;
     }
@@ -503,7 +503,9 @@ fault_code counted_read(struct extents *extents, const struct reader_source *sou
     own_data_read(extents, &count.presence, &own);
     sum_extents(counted, &count, &pass);
     sum_own(counted, &count, &pass, &own);
-    if (count.presence.known && !count.has_huge_pages)
+    for (size_t i = 0; i < CLASSES_MAX; i++)
+        count.present.slabs += count.present.slabs_of[i];
+    if (count.presence.known && !count.has_huge_pages) {
         counted->present =
             (struct counted_present){.known = true,
                                      .in_use = extents_estimate(&pass, present->in_use),
@@ -514,6 +516,9 @@ fault_code counted_read(struct extents *extents, const struct reader_source *sou
                                      .pinned = extents_estimate(&pass, present->pinned),
                                      .has_own = own.has_base,
                                      .own = own.present};
+        for (size_t i = 0; i < CLASSES_MAX; i++)
+            counted->present.slabs_of[i] = extents_estimate(&pass, present->slabs_of[i]);
+    }
     counted->present.has_retained = count.of_retained.known;
     counted->present.retained = extents_estimate(&pass, present->retained);
     counted->share = pass.share;

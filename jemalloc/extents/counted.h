@@ -4,6 +4,7 @@
  */
 #pragma once
 
+#include "jemalloc/extents/classes.h"
 #include "jemalloc/extents/extents.h"
 #include "jemalloc/stats.h"
 
@@ -11,6 +12,7 @@
 struct counted_present {
     bool known; /* false: a core file, no pagemap, or too much to look at */
     uint64_t in_use, sampling, slabs, padding, free_pages, pinned; /* as counted, or told apart */
+    uint64_t slabs_of[CLASSES_MAX];                                /* slabs, by size class */
     bool has_own;                                                  /* the next one is known */
     uint64_t own;      /* the blocks of jemalloc's own data */
     bool has_retained; /* the next one is known */

@@ -76,7 +76,9 @@ static void measure_all(void *ctx)
     if (!explain->limited)
         return;
     explain->machine = explain->use.limit == look->limits.machine;
-    rise_add(&explain->use_points, at, explain->use.used - explain->use.cached);
+    if (!explain->use_points.count)
+        explain->cached_before = explain->use.cached;
+    rise_add(&explain->use_points, at, explain->use.used);
 }
 
 /* ---- a longer look ---- */
@@ -160,6 +162,7 @@ static void end_look(struct measuring *look)
     const struct rise shared = rise_judge(&explain->shared_points), *group = &explain->use_rise;
     explain->with_shared = explain->rise.state != RISE_GROWING && shared.state == RISE_GROWING &&
                            explain->limited && !explain->machine && group->state == RISE_GROWING &&
+                           !explain_group_caches(explain) &&
                            group->per_second >= SHARED_LEAST * shared.per_second;
     if (explain->with_shared)
         explain->rise = shared;
@@ -578,6 +581,7 @@ fault_code explain_read(struct explain *explain, const struct fault *found, stru
     if (is_open_to_reads(explain))
         explain->heaps =
             heap_kinds_find(&explain->attachment->modules, target, &explain->attachment->memory);
+    explain->own_limit = own_limit_find(explain->heaps, target, &explain->attachment->memory);
     if (found->code == FAULT_NONE)
         read_jemalloc(explain);
     if (*interrupt_flag() && !explain->watch.leak.interrupted)
@@ -660,15 +664,42 @@ uint64_t explain_space_left(const struct explain *explain)
     return explain->limited && use->limit > use->used ? use->limit - use->used : 0;
 }
 
+bool explain_group_caches(const struct explain *explain)
+{
+    return (double)amount_above(explain->use.cached, explain->cached_before) >
+           MOSTLY * (double)explain->use_rise.change;
+}
+
 /* Other processes of the cgroup use up the same space; those of the machine are too many. */
 double explain_group_rate(const struct explain *explain)
 {
     const struct rise *group = &explain->use_rise;
 
     if (!explain->limited || explain->machine || group->state != RISE_GROWING ||
+        explain_group_caches(explain) ||
         OTHERS_LEAST * explain->rise.per_second > group->per_second)
         return 0;
     return group->per_second;
+}
+
+/* Objects of jemalloc where they are counted: what a program counts itself is about that. */
+static uint64_t own_limit_used(const struct explain *explain)
+{
+    if (explain_counted(explain) && explain->sum.known[ACCOUNT_IN_USE])
+        return explain->sum.bytes[ACCOUNT_IN_USE];
+    return explain->resident.anonymous + explain->resident.swap;
+}
+
+bool explain_own_time_left(const struct explain *explain, uint64_t *ns)
+{
+    const uint64_t left = amount_above(explain->own_limit.bytes, own_limit_used(explain));
+
+    *ns = 0;
+    if (explain->rise.state != RISE_GROWING || !left ||
+        !own_limit_is_of_memory(&explain->own_limit) || explain_group_rate(explain) > 0 ||
+        (explain->limited && left >= explain_space_left(explain)))
+        return false;
+    return rise_time_left(left, explain->rise.per_second, ns);
 }
 
 bool explain_time_left(const struct explain *explain, uint64_t *ns)
@@ -676,7 +707,8 @@ bool explain_time_left(const struct explain *explain, uint64_t *ns)
     const double group = explain_group_rate(explain);
 
     *ns = 0;
-    if (!explain->limited || explain->rise.state != RISE_GROWING)
+    if (!explain->limited || explain->rise.state != RISE_GROWING ||
+        explain_own_time_left(explain, ns))
         return false;
     return rise_time_left(explain_space_left(explain), group > 0 ? group : explain->rise.per_second,
                           ns);

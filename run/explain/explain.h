@@ -16,6 +16,7 @@
 #include "run/core_file.h"
 #include "run/explain/explain_next.h"
 #include "run/explain/heap_kind.h"
+#include "run/explain/own_limit.h"
 #include "run/leak/parts.h"
 
 enum parts_state {
@@ -99,9 +100,11 @@ struct explain {
     bool machine;         /* it is the machine */
     bool counts_rss;      /* that use is mostly this process, and counts its RSS */
     struct rise_points use_points;
-    struct rise use_rise;       /* of its use, without what the kernel reclaims */
+    struct rise use_rise;       /* of use.used */
+    uint64_t cached_before;     /* use.cached at the begin */
     struct group_account group; /* of that cgroup, where most of it is not the process */
-    uint64_t space;             /* RLIMIT_AS, for resident.size, bytes; UINT64_MAX: none */
+    struct own_limit own_limit;
+    uint64_t space; /* RLIMIT_AS, for resident.size, bytes; UINT64_MAX: none */
     struct group_events events;
     bool has_pressure, pressure_of_host;
     double stalled; /* share of the time in which some task of the cgroup waited for memory */
@@ -147,9 +150,19 @@ uint64_t explain_whole(const struct explain *explain);
 /* Returns the bytes of a fact that is a part. */
 uint64_t explain_amount(const struct explain *explain, enum explain_headline fact);
 
-/* Returns the rate of its cgroup where that is notably more than its own, bytes; else 0. */
+/* True if what its cgroup grows by is mostly pages of files, which the kernel can reclaim. */
+bool explain_group_caches(const struct explain *explain);
+/*
+ * Returns the rate of its cgroup where that is notably more than its own, bytes; else 0. Page cache
+ * fills no limit.
+ */
 double explain_group_rate(const struct explain *explain);
-/* True if the time to the limit is known, at that rate or at the one of the process. */
+/*
+ * True if the time to the limit is known, at that rate or at the one of the process; not if it
+ * reaches its own limit before.
+ */
 bool explain_time_left(const struct explain *explain, uint64_t *ns);
+/* True if it reaches its own limit first: the time to it, about. */
+bool explain_own_time_left(const struct explain *explain, uint64_t *ns);
 /* Returns what is left below the limit, bytes; 0 if that is not known. */
 uint64_t explain_space_left(const struct explain *explain);

@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+enum { COMMAND_LINE_MOST = 2 << 20 };
+
 /* Each kind by the start of a file name. A program has its name alone, a library a suffix. */
 static const struct {
     const char *start;
@@ -74,29 +76,42 @@ enum heap_kind heap_kinds_collector(unsigned kinds)
     return HEAP_KINDS;
 }
 
+static bool starts_with_option(const char *word, const char *option)
+{
+    while (*option && (*word == '_' ? '-' : *word) == *option)
+        word++, option++;
+    return !*option;
+}
+
+bool words_option(const char *words, size_t len, const char *option, const char *chars, char *value,
+                  size_t size)
+{
+    const char *end = words + len;
+    bool found = false;
+
+    for (const char *word = words; word < end; word += strlen(word) + 1) {
+        if (!starts_with_option(word, option))
+            continue;
+        const char *rest = word + strlen(option);
+        if (!*rest || *rest == '=')
+            rest++;
+        const size_t letters = rest < end ? strspn(rest, chars) : 0;
+        if (!letters || letters >= size || rest[letters])
+            continue;
+        memcpy(value, rest, letters + 1);
+        found = true;
+    }
+    return found;
+}
+
 bool command_option(const struct target *target, const char *option, const char *chars, char *value,
                     size_t size)
 {
-    const size_t len = strlen(option);
-    char words[4096];
-    ssize_t n =
-        procfs_read(target->proc, words, sizeof words, "%d/cmdline", (int)target_via(target));
+    AUTO_FREE char *words = NULL;
+    ssize_t n = procfs_slurp(target->proc, &words, COMMAND_LINE_MOST, "%d/cmdline",
+                             (int)target_via(target));
 
-    for (ssize_t at = 0; at < n; at += (ssize_t)strlen(words + at) + 1) {
-        const char *word = words + at;
-        size_t letters;
-        if (strncmp(word, option, len) != 0)
-            continue;
-        word += len;
-        if (!*word && word + 1 < words + n)
-            word++;
-        letters = strspn(word, chars);
-        if (!letters || letters >= size || word[letters])
-            continue;
-        memcpy(value, word, letters + 1);
-        return true;
-    }
-    return false;
+    return n > 0 && words_option(words, (size_t)n, option, chars, value, size);
 }
 
 unsigned heap_kinds_of_modules(const struct modules *modules)

@@ -30,9 +30,13 @@ enum heap_kind heap_kinds_language(unsigned kinds);
  */
 enum heap_kind heap_kinds_collector(unsigned kinds);
 /*
- * Finds an option in the command line: "--size=8" for "--size=", "-m8" or "-m" "8" for "-m". True:
- * *value is what follows it, of no other characters than `chars`.
+ * Finds an option among words that each end with a NUL: "--size=8" or "--size" "8" for "--size",
+ * "-m8" or "-m" "8" for "-m"; "_" in a word counts as "-". True: *value is what follows it, of no
+ * other characters than `chars`. The last one counts.
  */
+bool words_option(const char *words, size_t len, const char *option, const char *chars, char *value,
+                  size_t size);
+/* Does the same with the command line of a process. */
 bool command_option(const struct target *target, const char *option, const char *chars, char *value,
                     size_t size);
 /* Returns a bit 1 << kind for each that the names of files show: without Go. */

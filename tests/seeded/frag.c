@@ -11,6 +11,7 @@
  *   large      objects of 20 KiB, each of which jemalloc gives a page more
  *   pages      64 MiB of free pages, which jemalloc keeps until somebody purges them
  *   retained   the same 64 MiB after a purge, whose pages are in memory again
+ *   untouched  slabs of four objects: one stays, one was written and freed, two are never written
  *   full       nothing is freed
  *
  * It prints "ready SIZE WASTE": the size class, and the bytes that are free in its slabs by
@@ -241,6 +242,19 @@ static size_t touch_returned(void)
     return 48;
 }
 
+static size_t leave_untouched(void)
+{
+    const size_t size = 7 << 10;
+
+    for (size_t i = 0; i < 10000; i++)
+        if (!(table[i] = i % 4 < 2 ? session_new(size) : malloc(size)))
+            abort();
+    for (size_t i = 0; i < 10000; i++)
+        if (i % 4)
+            free(table[i]);
+    return size;
+}
+
 static size_t keep_all(void)
 {
     for (size_t i = 0; i < OBJECTS; i++)
@@ -260,17 +274,18 @@ int main(int argc, char **argv)
         return 2;
     for (size_t i = 0; i < SOME; i++)
         cache_add(128);
-    size = strcmp(mode, "survivors") == 0  ? survive()
-           : strcmp(mode, "resized") == 0  ? resize()
-           : strcmp(mode, "left") == 0     ? leave()
-           : strcmp(mode, "beside") == 0   ? stand_beside()
-           : strcmp(mode, "four") == 0     ? have_four_sizes()
-           : strcmp(mode, "stacks") == 0   ? survive_in_stacks()
-           : strcmp(mode, "ended") == 0    ? end_eight()
-           : strcmp(mode, "large") == 0    ? have_large()
-           : strcmp(mode, "pages") == 0    ? free_pages()
-           : strcmp(mode, "retained") == 0 ? touch_returned()
-                                           : keep_all();
+    size = strcmp(mode, "survivors") == 0   ? survive()
+           : strcmp(mode, "resized") == 0   ? resize()
+           : strcmp(mode, "left") == 0      ? leave()
+           : strcmp(mode, "beside") == 0    ? stand_beside()
+           : strcmp(mode, "four") == 0      ? have_four_sizes()
+           : strcmp(mode, "stacks") == 0    ? survive_in_stacks()
+           : strcmp(mode, "ended") == 0     ? end_eight()
+           : strcmp(mode, "large") == 0     ? have_large()
+           : strcmp(mode, "pages") == 0     ? free_pages()
+           : strcmp(mode, "retained") == 0  ? touch_returned()
+           : strcmp(mode, "untouched") == 0 ? leave_untouched()
+                                            : keep_all();
     mallctl("thread.tcache.flush", NULL, NULL, NULL, 0);
     printf("ready %zu %zu\n", size, waste_of(size));
     fflush(stdout);

@@ -1,6 +1,7 @@
 /* The order of the facts, and the one step that explain suggests, for every combination. */
 #include "check.h"
-#include "run/explain/explain_next.h"
+#include "run/explain/explain.h"
+#include "run/faults.h"
 
 /* A process with jemalloc that can do everything, and needs nothing. */
 static struct explain_facts usual(void)
@@ -302,8 +303,56 @@ static void test_huge_pages(void)
     CHECK(explain_rank(&amounts, order) == 2 && order[1] == HEADLINE_HUGE);
 }
 
+/* Page cache is used memory like any other, but fills no limit. */
+static void test_group_rate(void)
+{
+    static struct explain explain = {
+        .limited = true,
+        .use = {.used = 100 << 20, .limit = 200 << 20, .cached = 10 << 20},
+        .cached_before = 6 << 20,
+        .use_rise = {.state = RISE_GROWING, .change = 10 << 20, .per_second = 10 << 20},
+        .rise = {.state = RISE_GROWING, .change = 1 << 20, .per_second = 1 << 20}};
+    uint64_t ns;
+
+    CHECK(!explain_group_caches(&explain) && explain_group_rate(&explain) == 10 << 20);
+    CHECK(explain_time_left(&explain, &ns) && ns == 10ull * 1000000000);
+    explain.cached_before = 4 << 20;
+    CHECK(explain_group_caches(&explain) && explain_group_rate(&explain) == 0);
+    CHECK(explain_time_left(&explain, &ns) && ns == 100ull * 1000000000);
+}
+
+/* The nearest limit is foretold: its own only where its memory counts against it. */
+static void test_own_limit(void)
+{
+    static struct explain explain = {
+        .no_heap = {.code = FAULT_NO_ALLOCATOR},
+        .limited = true,
+        .use = {.used = 100 << 20, .limit = 200 << 20},
+        .resident = {.anonymous = 50 << 20, .swap = 10 << 20},
+        .own_limit = {.of = OWN_LIMIT_ITEMS, .option = "-m", .bytes = 80 << 20},
+        .rise = {.state = RISE_GROWING, .change = 1 << 20, .per_second = 1 << 20}};
+    uint64_t ns;
+
+    CHECK(explain_own_time_left(&explain, &ns) && ns == 20ull * 1000000000);
+    CHECK(!explain_time_left(&explain, &ns));
+    explain.own_limit.of = OWN_LIMIT_JAVA;
+    CHECK(!explain_own_time_left(&explain, &ns) && explain_time_left(&explain, &ns));
+    explain.own_limit.of = OWN_LIMIT_KEYS;
+    explain.own_limit.bytes = 160 << 20; /* its cgroup is full before */
+    CHECK(!explain_own_time_left(&explain, &ns) && explain_time_left(&explain, &ns));
+    explain.own_limit.bytes = 55 << 20; /* what it has beside its keys is above that */
+    CHECK(!explain_own_time_left(&explain, &ns) && explain_time_left(&explain, &ns));
+    explain.own_limit.bytes = 80 << 20;
+    explain.limited = false;
+    CHECK(explain_own_time_left(&explain, &ns));
+    explain.rise.state = RISE_STEP;
+    CHECK(!explain_own_time_left(&explain, &ns));
+}
+
 int main(void)
 {
+    test_group_rate();
+    test_own_limit();
     test_huge_pages();
     test_order();
     test_minor_growth();

@@ -297,7 +297,7 @@ static void test_account_of_version_2(void)
     if (!open_host(&tree, &proc, &limits))
         return;
     group_account_read(&proc, 42, 1, &account);
-    CHECK(account.known && account.processes == 5);
+    CHECK(account.known && account.processes == 5 && account.whole);
     CHECK(account.kinds[GROUP_PROCESSES] == 16 * MIB && account.kinds[GROUP_SHARED] == 11 * MIB);
     CHECK(account.kinds[GROUP_FILES] == 15 * MIB && account.kinds[GROUP_SOCKETS] == 4 * MIB);
     CHECK(account.kinds[GROUP_HUGE] == 8 * MIB && account.kinds[GROUP_SLAB] == 6 * MIB);
@@ -309,6 +309,37 @@ static void test_account_of_version_2(void)
     CHECK(!account.known);
     group_account_read(&proc, 42, 7, &account);
     CHECK(!account.known);
+    close_host(&tree, &proc, &limits);
+}
+
+/* Each cgroup and each process takes time, of which there is a second. */
+static void test_account_of_many_groups(void)
+{
+    struct tree tree;
+    struct procfs proc;
+    struct limits limits;
+    struct group_account account;
+    char name[64], pids[64];
+
+    if (!make_host(&tree, false, "0::/pod\n"))
+        return;
+    tree_write(&tree, "v2/pod/memory.current", "67108864\n");
+    tree_write(&tree, "v2/pod/memory.stat", "anon 20971520\n");
+    tree_write(&tree, "v2/pod/cgroup.procs", "42\n50\n");
+    tree_write(&tree, "proc/42/status", "VmRSS:\t6144 kB\nRssAnon:\t4096 kB\n");
+    tree_write(&tree, "proc/50/status", "VmRSS:\t900 kB\nRssAnon:\t800 kB\n");
+    tree_write(&tree, "proc/50/stat", "50 (worker) S 1 1 1 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 7 0 0");
+    for (int i = 0; i < 400; i++) {
+        snprintf(name, sizeof name, "v2/pod/side%d/cgroup.procs", i);
+        snprintf(pids, sizeof pids, "%d\n%d\n", 1000 + 2 * i, 1001 + 2 * i);
+        tree_write(&tree, name, pids);
+    }
+    if (!open_host(&tree, &proc, &limits))
+        return;
+    group_account_read(&proc, 42, 0, &account);
+    CHECK(account.known && !account.whole && account.kinds[GROUP_PROCESSES] == 16 * MIB);
+    CHECK(account.processes > 600 && account.processes < 700);
+    CHECK(account.largest[0].pid == 50 && strcmp(account.largest[0].comm, "worker") == 0);
     close_host(&tree, &proc, &limits);
 }
 
@@ -341,6 +372,7 @@ int main(void)
 {
     test_account_of_version_1();
     test_account_of_version_2();
+    test_account_of_many_groups();
     test_numbers();
     test_texts();
     test_paths();

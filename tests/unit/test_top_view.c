@@ -281,7 +281,7 @@ static void test_gauges_only(void)
     lay_out(&shown, &page, 80, 24, 0);
     CHECK(has(&shown, "counts only: profiling is not active (prof.active is false)\n"));
     CHECK(has(&shown, "next: jeattach on 4242\n"));
-    CHECK(has(&shown, "retained "));
+    CHECK(has(&shown, "retained RSS "));
     lay_out(&shown, &page, 40, 10, 0);
     CHECK(has(&shown, "counts only: profiling is not active\n(prof.active is false)\n"));
     CHECK(has(&shown, "next: jeattach on 4242\n"));
