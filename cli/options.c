@@ -203,6 +203,7 @@ static const char *instead_of(const char *name)
         {"call", "leave it out (jeattach stats --full prints jemalloc's own report, by a call)"},
         {"reset", "jeattach mallctl PID prof.reset=19, which drops all samples taken so far"},
         {"lg-sample", "jeattach mallctl PID prof.reset=19, which drops all samples taken so far"},
+        {"every", "top: -d D is its interval; a series of profiles: jeattach record --every D"},
         {"share", "leave it out: top reads memory, and stops no thread for that"},
         {"freeze", "leave it out: a profile is read from memory, and no thread is stopped"},
         {"dry-run", "jeattach status PID shows whether a call is possible"},

@@ -331,6 +331,9 @@ struct content contents_judge(struct contents *contents, const struct content_by
     const bool begins = second.kind == CONTENT_CLASS || second.kind == CONTENT_TYPE;
     content.kind = begins ? CONTENT_OTHER : second.kind;
     content.detail = begins ? NULL : second.detail;
+    content.in_middle = !begins;
+    content.at = second.at;
+    content.text_len = second.text_len;
     return content;
 }
 

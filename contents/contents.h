@@ -46,6 +46,7 @@ struct content {
     enum content_kind kind;
     const char *detail; /* valid as long as the contents; NULL: none */
     uint32_t word;      /* internal: the remembered first word; CONTENT_NO_WORD: none */
+    bool in_middle;     /* TEXT, RANDOM: of the second piece; the object begins with other bytes */
     uint8_t at;         /* CLASS, TEXT: bytes before the vtable's address, or the text */
     uint16_t text_len;  /* TEXT: bytes of it among those that were looked at */
     /*

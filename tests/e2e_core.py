@@ -392,8 +392,8 @@ class Status(Case):
         before, core = self.crash(self.process_with_samples())
         del before
         result = self.assert_ran(lib.run_tool("status", "--core", core))
-        self.assertRegex(result.text, r"\Apath-0\[\d+\] \(core file, signal 6, Aborted\) uses "
-                                      r"jemalloc 5\.3\.0")
+        self.assertRegex(result.text, r"\Apath-0\[\d+\] \(core file, signal 6, Aborted\): "
+                                      r"profiling is active\n  jemalloc +5\.3\.0")
         self.assertRegex(result.text, r"(?m)^  prof\.active +yes  ")
         self.assertIn("MALLOC_CONF='%s'" % CONF, result.text)
         self.assertIn("attach: not possible: the process has ended\n", result.text)

@@ -167,6 +167,21 @@ class Explain(Case):
         self.assertEqual(answer["headline"], "growth")
         lib.end_process(process)
 
+    def test_language_beside_jemalloc(self):
+        """Of a language's objects outside jemalloc, its own tool tells more."""
+        program = os.path.join(self.directory(), "ruby")  # its name shows the language
+        shutil.copy(os.path.realpath("/usr/bin/python3"), program)
+        code = ("import mmap\nheap = mmap.mmap(-1, 40 << 20, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)\n"
+                "heap.write(b'x' * (40 << 20)); print('ready', flush=True); input()")
+        process = self.process(
+            [program, "-c", code], stdin=lib.subprocess.PIPE, stdout=lib.subprocess.PIPE,
+            env=lib.tool_environment({"LD_PRELOAD": "libjemalloc.so.2", "PYTHONHOME": "/usr"}),
+        )
+        self.assertEqual(process.stdout.readline(), b"ready\n")
+        text = self.assert_ran(lib.run_tool("explain", process.pid)).text
+        self.assertIn("\nlanguage     Ruby; for its objects: rbtrace -p %d " % process.pid, text)
+        self.assertRegex(text, "outside jemalloc, most of\\s+it\\s+memory without a file")
+
     def test_without_jemalloc(self):
         process = self.idle(
             preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (SPACE, SPACE)))

@@ -41,11 +41,11 @@ def flame_boxes(data, tree, deepest=40):
 
 
 class Case(e2e_report.Case):
-    def forge(self, stacks, maps="", name="x.heap"):
+    def forge(self, stacks, maps="", name="x.heap", period="1"):
         """Writes a profile of (address, bytes) with every allocation sampled."""
         path = os.path.join(self.directory(), name)
         with open(path, "w", encoding="utf-8") as out:
-            out.write("heap_v2/1\n")
+            out.write("heap_v2/%s\n" % period)
             for address, size in stacks:
                 out.write("@ %#x\n  t*: 1: %d [0: 0]\n" % (address, size))
             out.write("\nMAPPED_LIBRARIES:\n" + maps)
@@ -80,6 +80,18 @@ class Data(Case):
                 self.assertEqual(callers["make;" + name][0], size)
             else:
                 self.assertEqual(max(box[0] for box in of_callers), size)
+
+    def test_sum(self):
+        """What samples stand for is not called memory in use."""
+        for period, kind in (("1", "in use"), ("524288", "(samples)")):
+            path = self.forge([(0x1001, 2000)], period=period)
+            sums = [
+                flame_data(self.report(path, "-f", "flame", *words))["sum"]
+                for words in ((), ("--value", "inuse_objects"), ("--base", path))
+            ]
+            self.assertRegex(sums[0], r"^[\d.]+ [KM]iB %s$" % re.escape(kind))
+            self.assertRegex(sums[1], r"^\d+ objects %s$" % re.escape(kind))
+            self.assertRegex(sums[2], "^growth 0 B %s, .* before, .* now$" % re.escape(kind))
 
     def test_places(self):
         """File and line of the call, and the module: for the tooltip."""

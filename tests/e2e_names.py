@@ -294,8 +294,12 @@ class Names(lib.TestCase):
     def test_purge(self):
         victim = self.victim("malloc")
         result = self.assert_ran(lib.run_tool("purge", victim.pid))
-        number = r"(\d+) -> (\d+) bytes \(\S+ \S+ -> \S+ \S+\)"
-        self.assertRegex(result.text, r"\Aresident: %s, .*\nrss: %s, .*\n\Z" % (number, number))
+        size = r"[\d.]+ [KMG]iB"
+        self.assertRegex(
+            result.text,
+            r"\Avictim\[%d\] returned (no memory|%s): RSS %s -> %s \(exact\)\n"
+            r"stats.resident: %s -> %s, jemalloc's upper bound\n\Z" % (victim.pid, *[size] * 5),
+        )
         told = json.loads(self.assert_ran(lib.run_tool("purge", victim.pid, "--json")).text)
         for name in ("resident_before", "resident_after", "rss_before", "rss_after"):
             self.assertGreater(told[name], 1 << 16)

@@ -23,6 +23,7 @@ KNOWN = [
     ("text", "JSON", 80, 50000),
     ("zeros", None, 1024, 20000),
     ("random", None, 4096, 2000),
+    ("text", "name", 8192, 100),
     ("absent", "never written", 1 << 20, 50),
 ]
 DEVIATIONS = 4 / 1.96  # the printed error is 1.96 standard deviations; 4: 1 of 16,000 beyond
@@ -155,6 +156,10 @@ class Peek(lib.TestCase):
                 text = result.text + result.err
                 for secret in ("hunter2", "password", "terminal", b"hunter2".hex()):
                     self.assertNotIn(secret, text)
+        self.assertRegex(
+            self.peek(process, "--show-bytes").text,
+            r'(?m)^ *8 KiB .*  text: name in the middle$\n( +0x\w+  "middle_of_buffermiddle_of_buffer"$\n){3}',
+        )
         for words in (["--show-bytes"], ["--show-bytes", "--json"]):
             with self.subTest(words=words):
                 out = self.peek(process, *words, "--rows", "0").out
@@ -170,10 +175,23 @@ class Peek(lib.TestCase):
         process = self.start()
         lines = self.peek(process, "--rows", "2").text.splitlines()
         self.assertRegex(lines[0], r"^objects\[%d\]: \d+ MiB in 1\.2 million objects: " % process.pid)
-        self.assertRegex(lines[0], r": 3\d % class shop::Order<long>, 2\d % not in memory")
+        self.assertRegex(lines[0], r": 4\d % class shop::Order<long>, 2\d % class Session, ")
+        self.assertRegex("\n".join(lines), r"\nnot in memory: 50(\.\d+)? MiB in \d\d objects, never written\n")
         self.assertEqual(lines[2].split(), ["SIZE", "OBJECTS", "+-", "BYTES", "SHARE", "WHAT"])
         self.assertRegex(lines[3], r"^192 B +\d{6} .* class shop::Order<long>$")
         self.assertRegex(lines[5], r"^and \d+ more rows: [\d.]+ MiB \(--rows 0 shows all\)$")
+
+    def test_rows(self):
+        """Rows of 0.0 % are shown only if --rows asks for them; the next step is one command."""
+        process = self.start()
+        text, all_rows = (self.peek(process, *words).text for words in ((), ("--rows", "0")))
+        self.assertNotRegex(text, r"(?m) 0\.0 %  ")
+        self.assertRegex(text, r"(?m)^and \d+ more rows?: ")
+        self.assertRegex(all_rows, r"(?m) 0\.0 %  ")
+        self.assertIn("\nnext: jeattach peek %d --show-bytes\n" % process.pid, text)
+        self.assertIn(
+            "\nnext: jeattach leak %d\n" % process.pid, self.peek(process, "--show-bytes").text
+        )
 
     def test_python(self):
         """Its objects are of the types that their second word points to."""
@@ -200,7 +218,7 @@ class Peek(lib.TestCase):
         master, slave = pty.openpty()
         fcntl.ioctl(master, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
         with open(slave, "wb") as terminal:
-            subprocess.run([lib.TOOL, "peek", str(process.pid)], stdout=terminal, check=True)
+            subprocess.run([lib.TOOL, "peek", str(process.pid), "--rows", "0"], stdout=terminal, check=True)
             text = b""
             while select.select([master], [], [], 0)[0]:
                 text += os.read(master, 1 << 16)
@@ -215,7 +233,7 @@ class Peek(lib.TestCase):
         self.assertTrue(lines[0].startswith("objects[%d]: " % process.pid), lines)
         self.assertLessEqual(max(map(len, lines)), 80, lines)
         self.assertTrue(any("0 zero, x other" in line for line in lines), lines)
-        self.assertTrue(any("text: JSON; one beginning: 100 %" in line for line in lines), lines)
+        self.assertTrue(any("text: JSON; 100 % share a beginning" in line for line in lines), lines)
         lines = self.lines_on_terminal(process, 72)
         self.assertGreater(len([line for line in lines if line.startswith(" " * 40)]), 0, lines)
 

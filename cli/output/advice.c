@@ -210,6 +210,8 @@ void advice_print_next(const char *command, const char *reason, FILE *out)
     FILE *line;
 
     fprintf(out, "next: %s\n", command);
+    if (!*reason)
+        return;
     line = wrap_begin(&wrap, out);
     fprintf(line, "      %s\n", reason);
     wrap_end(&wrap, strlen("next: "), out);

@@ -58,7 +58,7 @@ struct advice {
 void advice_make(struct advice *advice, const struct advice_facts *facts);
 /* Prints all of it, wrapped. */
 void advice_print(const struct advice *advice, FILE *out);
-/* Prints a command that is to be typed next, alone on its line, and what it gives. */
+/* Prints a command that is to be typed next, alone on its line, and what it gives; "": nothing. */
 void advice_print_next(const char *command, const char *reason, FILE *out);
 /* Adds the list of lines, "helps". */
 void advice_json(const struct advice *advice, struct json *json);

@@ -306,13 +306,19 @@ static void print_allocators(const struct explain *explain, const struct subject
     const char *build = explain->prof.build.text;
     const bool heap = explain->outside == OUTSIDE_ANONYMOUS || explain->outside == OUTSIDE_BRK;
     struct language_hint hint;
-    bool known;
+    /* A language's own tool shows the objects in its heap, if that may be what the memory is. */
+    const bool known = !explain->core &&
+                       (heap || heap_kinds_collector(explain->heaps) != HEAP_KINDS) &&
+                       language_hint(explain->heaps, &explain->attachment->target, &hint);
 
     heap_kinds_text(explain->heaps, others, sizeof others);
     if (explain->no_heap.code == FAULT_NONE) {
         message_clean(*build ? build : "?", version, sizeof version);
         version[strcspn(version, "-")] = '\0';
         print_jemalloc_counts(explain, version, subject, out);
+        if (known && heap && explain->outside_bytes >= explain_whole(explain) / 5)
+            print_labelled(out, "language", "%s; for its objects: %s",
+                           heap_kind_name(heap_kinds_language(explain->heaps)), hint.command);
         return;
     }
     message_cause(subject, &explain->no_heap, cause, sizeof cause);
@@ -320,9 +326,6 @@ static void print_allocators(const struct explain *explain, const struct subject
         print_labelled(out, explain->facts.readable ? "allocator" : "not read", "%s", cause);
         return;
     }
-    /* A language's own tool shows the objects in its heap, if that may be what the memory is. */
-    known = !explain->core && (heap || heap_kinds_collector(explain->heaps) != HEAP_KINDS) &&
-            language_hint(explain->heaps, &explain->attachment->target, &hint);
     print_labelled(out, "allocator", "%s; no jemalloc%s%s", *others ? others : "not recognized",
                    known ? "; for its objects: " : "", known ? hint.command : "");
 }

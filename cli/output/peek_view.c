@@ -2,6 +2,7 @@
 #include "base/text.h"
 #include "base/units.h"
 #include "cli/message.h"
+#include "cli/output/advice.h"
 #include "cli/output/columns.h"
 #include "cli/output/wrap.h"
 
@@ -9,10 +10,34 @@
 #include <string.h>
 
 enum { ANSWER_PARTS = 4, EXAMPLES = 3, WHAT_COLUMNS = 100, WHAT_BYTES = 4 * WHAT_COLUMNS + 8 };
+static const double SHARE_LEAST = 0.05; /* of a row in percent: below it is shown as 0.0 % */
+
 enum { SHAPE_SHARE = 4 }; /* a pattern of fewer than a quarter says nothing */
 enum { COUNT_TEXT = 40, NUMBER_COLUMNS = 5, NUMBER_CELL = 40 };
 
 /* ---- words ---- */
+
+/* The objects that are in memory, which all shares are of. */
+static struct peek_row in_memory(const struct peek *peek)
+{
+    struct peek_row sum = {.objects = peek->objects, .bytes = peek->bytes};
+
+    for (size_t i = 0; i < peek->total_count; i++)
+        if (peek->totals[i].absent) {
+            sum.objects -= peek->totals[i].objects;
+            sum.bytes -= peek->totals[i].bytes;
+        }
+    return sum;
+}
+
+static size_t rows_in_memory(const struct peek *peek)
+{
+    size_t count = peek->row_count;
+
+    while (count && peek->rows[count - 1].absent)
+        count--;
+    return count;
+}
 
 static double percentage(double part, double all)
 {
@@ -34,11 +59,6 @@ static const char *count_words(double count, char out[COUNT_TEXT])
 /* What the objects of a row are, without their bytes. */
 static void add_kind(struct line *line, const struct peek_row *row)
 {
-    if (row->absent) {
-        line_printf(line, "not in memory: ");
-        line_add(line, row->detail);
-        return;
-    }
     switch (row->kind) {
     case CONTENT_POINTERS:
         line_printf(line, "pointers to ");
@@ -56,6 +76,8 @@ static void add_kind(struct line *line, const struct peek_row *row)
                                                 : " ");
     }
     line_add(line, row->detail);
+    if (row->in_middle)
+        line_printf(line, " in the middle");
     if (row->at)
         line_printf(line, " at +%u", row->at);
 }
@@ -70,22 +92,18 @@ static void write_shown(const struct peek_sample *sample, size_t len, FILE *out)
     text_write_clean(out, text, "");
 }
 
-/* "one beginning: 67 %", "two beginnings: 67 %, 33 %", "67 % begin with "user:"" */
+/* "67 % share a beginning, 33 % another"; "67 % begin with "user:"" */
 static void print_prefixes(const struct peek_view *view, const struct peek_row *row, FILE *out)
 {
-    static const char *const counts[PEEK_PREFIXES] = {"one beginning", "two beginnings",
-                                                      "three beginnings"};
+    static const char *const words[PEEK_PREFIXES] = {"share a beginning", "another", "a third"};
 
-    if (row->prefix_count && !view->show_bytes)
-        fprintf(out, "; %s: ", counts[row->prefix_count - 1]);
     for (size_t i = 0; i < row->prefix_count; i++) {
         const struct peek_prefix *prefix = &row->prefixes[i];
         double share = percentage((double)prefix->hits, (double)row->hits);
-        if (!view->show_bytes) {
-            fprintf(out, "%s%.0f %%", i ? ", " : "", share);
+        fprintf(out, "%s%.0f %% %s", i ? ", " : "; ", share,
+                view->show_bytes ? "begin with \"" : words[i]);
+        if (!view->show_bytes)
             continue;
-        }
-        fprintf(out, "%s%.0f %% begin with \"", i ? ", " : "; ", share);
         write_shown(&view->peek->samples[row->first + prefix->first], prefix->len, out);
         fputc('"', out);
     }
@@ -120,18 +138,19 @@ static void print_what(const struct peek_view *view, const struct peek_row *row,
 static void print_heap_answer(const struct peek_view *view, FILE *to)
 {
     const struct peek *peek = view->peek;
+    const struct peek_row all = in_memory(peek);
     char name[64], bytes[UNITS_TEXT], objects[COUNT_TEXT], text[WHAT_BYTES];
     struct wrap wrap;
     FILE *out = wrap_begin(&wrap, to);
 
     fprintf(out, "%s[%d]%s: %s in %s object%s", message_clean(view->name, name, sizeof name),
-            view->pid, view->origin ? view->origin : "", units_bytes(peek->bytes, bytes),
-            count_words(peek->objects, objects), peek->objects == 1 ? "" : "s");
+            view->pid, view->origin ? view->origin : "", units_bytes(all.bytes, bytes),
+            count_words(all.objects, objects), all.objects == 1 ? "" : "s");
     for (size_t i = 0; i < peek->total_count && i < ANSWER_PARTS; i++) {
         const struct peek_row *row = &peek->totals[i];
         struct line line;
-        double share = percentage(row->bytes, peek->bytes);
-        if (i && share < 1)
+        double share = percentage(row->bytes, all.bytes);
+        if (row->absent || (i && share < 1))
             break;
         line_init(&line, text, sizeof text, WHAT_COLUMNS / 2);
         add_kind(&line, row);
@@ -148,7 +167,7 @@ static const char *const number_headings[NUMBER_COLUMNS] = {"SIZE", "OBJECTS", "
 static void fill_numbers(const struct peek_view *view, const struct peek_row *row,
                          char cells[NUMBER_COLUMNS][NUMBER_CELL])
 {
-    double all = view->peek->bytes;
+    double all = in_memory(view->peek).bytes;
 
     units_bytes((double)row->size, cells[0]);
     snprintf(cells[1], NUMBER_CELL, "%.0f", row->objects);
@@ -168,7 +187,7 @@ static void print_examples(const struct peek_view *view, const struct peek_row *
 {
     size_t step = row->hits / EXAMPLES ? row->hits / EXAMPLES : 1;
 
-    if (!view->show_bytes || row->absent || row->kind == CONTENT_ZEROS)
+    if (!view->show_bytes || row->kind == CONTENT_ZEROS)
         return;
     for (size_t i = 0; i < EXAMPLES && i * step < row->hits; i++) {
         const struct peek_sample *sample = &view->peek->samples[row->first + i * step];
@@ -184,14 +203,21 @@ static void print_examples(const struct peek_view *view, const struct peek_row *
 
 static void print_rest(const struct peek *peek, size_t shown, FILE *out)
 {
-    char text[UNITS_TEXT];
+    const size_t rest = rows_in_memory(peek) - shown;
+    char text[UNITS_TEXT], objects[COUNT_TEXT];
     double bytes = 0;
 
-    for (size_t i = shown; i < peek->row_count; i++)
+    for (size_t i = shown; i < shown + rest; i++)
         bytes += peek->rows[i].bytes;
-    if (shown < peek->row_count)
-        fprintf(out, "and %zu more row%s: %s (--rows 0 shows all)\n", peek->row_count - shown,
-                peek->row_count - shown == 1 ? "" : "s", units_bytes(bytes, text));
+    if (rest)
+        fprintf(out, "and %zu more row%s: %s (--rows 0 shows all)\n", rest, rest == 1 ? "" : "s",
+                units_bytes(bytes, text));
+    for (size_t i = 0; i < peek->total_count; i++) {
+        const struct peek_row *row = &peek->totals[i];
+        if (row->absent)
+            fprintf(out, "not in memory: %s in %s object%s, %s\n", units_bytes(row->bytes, text),
+                    count_words(row->objects, objects), row->objects == 1 ? "" : "s", row->detail);
+    }
     if (peek->unjudged > 0)
         fprintf(out, "not looked at: %s in objects of other sizes\n",
                 units_bytes(peek->unjudged, text));
@@ -208,24 +234,50 @@ static void print_rest(const struct peek *peek, size_t shown, FILE *out)
 /* What the signs in the rows mean. */
 static void print_peek_legend(const struct peek_view *view, size_t shown, FILE *out)
 {
-    bool shape = false, prefix = false;
+    bool shape = false;
 
-    for (size_t i = 0; i < shown; i++) {
+    for (size_t i = 0; i < shown; i++)
         shape |= tells_shape(&view->peek->rows[i]);
-        prefix |= view->peek->rows[i].prefix_count > 0;
-    }
     if (shape)
         fputs("p n 0: the commonest first words (8 bytes each): p pointer to memory, m pointer\n"
               "into a module, n small number, 0 zero, x other\n",
               out);
-    if (prefix && !view->show_bytes)
-        fputs("--show-bytes shows the beginnings, and examples; they may be secrets\n", out);
+}
+
+/* Without --rows: the largest, as long as their share is not 0. */
+static size_t rows_shown(const struct peek_view *view)
+{
+    const struct peek *peek = view->peek;
+    const size_t all = rows_in_memory(peek), most = view->rows < all ? view->rows : all;
+    const double bytes = in_memory(peek).bytes;
+    size_t count = 0;
+
+    while (count < most && (view->rows_given || count == 0 ||
+                            percentage(peek->rows[count].bytes, bytes) >= SHARE_LEAST))
+        count++;
+    return count;
+}
+
+static void print_peek_next(const struct peek_view *view, FILE *out)
+{
+    char command[ADVICE_COMMAND];
+
+    if (view->origin)
+        return;
+    snprintf(command, sizeof command,
+             view->show_bytes ? "jeattach leak %d" : "jeattach peek %d --show-bytes", view->pid);
+    advice_print_next(
+        command,
+        view->show_bytes
+            ? "this shows which of them grow, and which calls allocate them"
+            : "this shows the first bytes of three objects of each row, which may be secrets",
+        out);
 }
 
 void peek_print(const struct peek_view *view, FILE *out)
 {
     const struct peek *peek = view->peek;
-    size_t rows = peek->row_count < view->rows ? peek->row_count : view->rows;
+    size_t rows = rows_shown(view);
     size_t widths[NUMBER_COLUMNS], indent = 0;
     char cells[NUMBER_COLUMNS][NUMBER_CELL];
 
@@ -264,6 +316,7 @@ void peek_print(const struct peek_view *view, FILE *out)
     }
     print_rest(peek, rows, out);
     print_peek_legend(view, rows, out);
+    print_peek_next(view, out);
 }
 
 /* ---- JSON ---- */
@@ -319,6 +372,7 @@ static void row_json(const struct peek_row *row, struct json *json)
 {
     json_text(json, "kind", row->absent ? "absent" : content_kind_name(row->kind));
     json_text_or_null(json, "detail", row->detail);
+    json_bool(json, "in_middle", row->in_middle);
     json_number(json, "offset", row->at);
     json_number_or_null(json, "size", row->size, row->size);
     json_number(json, "samples", row->hits);

@@ -10,6 +10,7 @@ struct peek_view {
     int pid;
     const char *origin; /* added to it: " (core file)"; NULL: nothing */
     size_t rows;        /* at most; SIZE_MAX: all */
+    bool rows_given;    /* by --rows: also those whose share is 0 */
     bool show_bytes;    /* print bytes of the heap */
 };
 

@@ -22,7 +22,7 @@ enum {
 
 #define RATE_LEAST 0.5 /* bytes per second below which nothing changes */
 /* If counts of live objects bound the growth, and if there are only samples. */
-#define MARKS         "  ~ unclear, ? one of these"
+#define MARKS         "  ~ unclear, ? candidate"
 #define MARKS_SAMPLES "  ~ unclear, = stopped"
 
 /* The keys, for narrower and narrower terminals. */
@@ -391,7 +391,7 @@ static const char *trend_note(const struct trend *trend)
     case TREND_REPLACED:
         return ", within the error";
     case TREND_CANDIDATE:
-        return ", or another site of this size";
+        return ", of it or another site of this size";
     case TREND_STOPPED:
         return ", has stopped";
     default:

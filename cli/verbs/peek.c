@@ -10,7 +10,7 @@
 
 #include <stdio.h>
 
-enum { ROWS_SHOWN = 20 };
+enum { ROWS_SHOWN = 12 };
 
 /* --rows; in JSON all rows are the default. */
 static bool set_peek_rows(const struct options *options, size_t *rows)
@@ -31,6 +31,7 @@ static void print_peek(const struct job *job, const struct peek *peek, const cha
                              .name = target->stat.comm,
                              .pid = (int)target->pid,
                              .origin = origin,
+                             .rows_given = job->options->report.rows != NULL,
                              .show_bytes = job->options->show_bytes};
     struct json json;
 
@@ -142,10 +143,11 @@ const struct verb verb_peek = {
              "\n"
              "An object that a thread keeps for its next allocation (tcache) counts as live:\n"
              "its bytes are those of its former use. At most 256 bytes of an object are looked\n"
-             "at, and of one of 4 KiB or more 256 bytes from its middle.\n",
+             "at, and of one of 4 KiB or more 256 bytes from its middle. An object whose first\n"
+             "bytes are not in memory is only counted, below the table.\n",
     .options =
         {
-            {"rows", NULL, "show at most N rows (default 20, with --json all); 0: all"},
+            {"rows", NULL, "show at most N rows (default 12, with --json all); 0: all"},
             {"json", NULL, "print the result as JSON; bytes of objects only with --show-bytes"},
         },
     .run = peek_main,

@@ -16,7 +16,7 @@ struct purge {
     uint64_t rss_before, rss_after; /* VmRSS in bytes; 0: unreadable */
     bool little;                    /* of it came back; the next two are known */
     struct account rest;            /* afterwards */
-    enum account_part largest;      /* of rest, that is not in use */
+    enum account_part largest;      /* of rest; waste counts as slabs */
 };
 
 /* Less than this part of the RSS is little, if the process is not tiny. */
@@ -46,8 +46,7 @@ static void read_rest(struct purge *purge, struct attachment *attachment)
         between = sum.bytes[ACCOUNT_OUTSIDE];
         purge->largest = ACCOUNT_OUTSIDE;
     }
-    if (sum.bytes[ACCOUNT_IN_USE] > between &&
-        (double)between * 100 < (double)sum.whole * LITTLE_PERCENT)
+    if (purge->largest == ACCOUNT_OUTSIDE && sum.bytes[ACCOUNT_IN_USE] > between)
         purge->largest = ACCOUNT_IN_USE;
 }
 
@@ -114,24 +113,28 @@ static void print_purge_json(const struct attachment *attachment, const struct p
     json_end(&json);
 }
 
-static void print_purge_row(const char *name, uint64_t before, uint64_t after, const char *what)
+/* "redis-server[17831] returned 26.6 MiB: RSS 39.4 MiB -> 12.8 MiB (exact)" */
+static void print_purge_answer(const struct job *job, uint64_t before, uint64_t after)
 {
-    char from[UNITS_TEXT], to[UNITS_TEXT];
+    const struct target *target = &job->attachment->target;
+    char name[64], from[UNITS_TEXT], to[UNITS_TEXT], less[UNITS_TEXT];
 
-    printf("%s: %llu -> %llu bytes (%s -> %s), %s\n", name, (unsigned long long)before,
-           (unsigned long long)after, units_bytes((double)before, from),
-           units_bytes((double)after, to), what);
+    printf("%s[%d] returned %s: RSS %s -> %s (exact)\n",
+           message_clean(target->stat.comm, name, sizeof name), (int)target->pid,
+           after < before ? units_bytes((double)(before - after), less) : "no memory",
+           units_bytes((double)before, from), units_bytes((double)after, to));
 }
 
 static void print_purge_text(const struct job *job, const struct purge *purge)
 {
-    job_print_head(job);
-    if (purge->result.measured)
-        print_purge_row("resident", purge->result.resident_before, purge->result.resident_after,
-                        "of jemalloc (stats.resident)");
-    else
-        printf("resident: not known, this jemalloc was built without statistics\n");
-    print_purge_row("rss", purge->rss_before, purge->rss_after, "of the process");
+    const struct purge_result *result = &purge->result;
+    char from[UNITS_TEXT], to[UNITS_TEXT];
+
+    print_purge_answer(job, purge->rss_before, purge->rss_after);
+    if (result->measured)
+        printf("stats.resident: %s -> %s, jemalloc's upper bound\n",
+               units_bytes((double)result->resident_before, from),
+               units_bytes((double)result->resident_after, to));
     if (purge->little)
         print_purge_rest(purge, (int)job->attachment->target.pid);
 }
@@ -175,7 +178,7 @@ const struct verb verb_purge = {
     .synopses = {"[options] PID..."},
     .takes = TAKES_HOOKS,
     .intro = "Makes jemalloc return the unused pages of all arenas to the kernel\n"
-             "(arena.<i>.purge); prints the resident memory of jemalloc and of the process\n"
+             "(arena.<i>.purge); prints the RSS of the process and what jemalloc counts of it\n"
              "before and after. Memory in use is not touched. One thread is stopped until it\n"
              "is done: the more memory there is to return, the longer. If less than a tenth of\n"
              "the RSS came back, says what the rest is, and which command shows more of it.\n",

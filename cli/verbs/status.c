@@ -1,8 +1,10 @@
 /* jeattach status */
 #include "attach/permit.h"
 #include "base/units.h"
+#include "base/util.h"
 #include "cli/faults.h"
 #include "cli/job.h"
+#include "cli/output/advice.h"
 #include "cli/output/attachment_json.h"
 #include "cli/output/thread_view.h"
 #include "cli/verbs/core.h"
@@ -393,22 +395,34 @@ static void print_conf(const struct conf *conf, const struct build *build)
                message_clean(conf->foreign.text, text, sizeof text), conf->variable.name);
 }
 
+static const char *unknown_text(const struct status *status)
+{
+    if (status->job.options->core)
+        return "unknown: not in the core file";
+    return verdict_text(PROF_UNKNOWN);
+}
+
+/* The answer, its cause, and the jemalloc that it is about. */
 static void print_head(struct status *status)
 {
     const struct attachment *attachment = &status->attachment;
     const struct instance *instance = &attachment->instance;
     const char *known = status->state.build.text;
-    char name[64], path[512], version[VERSION_TEXT_MAX], place[160], inside[80] = "";
+    char name[64], path[512], version[VERSION_TEXT_MAX], place[160], inside[80] = "",
+                                                                     cause[FLAW_TEXT];
 
     if (status->job.options->core)
         core_describe(&status->core, inside, sizeof inside);
     else if (target_ns_pid(&attachment->target) != attachment->target.pid)
         snprintf(inside, sizeof inside, " (pid %d in its container)",
                  (int)target_ns_pid(&attachment->target));
-    printf("%s[%d]%s uses jemalloc %s\n",
-           message_clean(attachment->target.stat.comm, name, sizeof name),
+    printf("%s[%d]%s: %s%s\n", message_clean(attachment->target.stat.comm, name, sizeof name),
            (int)attachment->target.pid, inside,
-           *known ? message_clean(known, version, sizeof version) : "?");
+           is_judged(status) ? "" : "whether profiling is possible is ",
+           is_judged(status) ? verdict_text(prof_judge(&status->state)) : unknown_text(status));
+    if (*status_cause(status, cause))
+        printf("  cause         %s\n", cause);
+    printf("  jemalloc      %s\n", *known ? message_clean(known, version, sizeof version) : "?");
     printf("  module        %s (%s%s)\n", message_clean(instance->module.path, path, sizeof path),
            found_where(instance, place, sizeof place),
            instance->module.deleted ? ", file deleted" : "");
@@ -462,13 +476,6 @@ static void print_status_threads(const struct status *status)
                (int)status->attachment.target.pid);
 }
 
-static const char *unknown_text(const struct status *status)
-{
-    if (status->job.options->core)
-        return "unknown: not in the core file";
-    return verdict_text(PROF_UNKNOWN);
-}
-
 static void print_refusal(const struct status *status)
 {
     printf("attach: refused: %s; %s\n", status->refusal_words.cause, status->refusal_words.fix);
@@ -479,9 +486,25 @@ static void print_refusal(const struct status *status)
         printf("memory: readable: dump -o, top, watch and stats need no attach\n");
 }
 
+/* "": the step has it */
+static const char *reason_of(const char *next)
+{
+    static const struct {
+        const char *command, *reason;
+    } reasons[] = {
+        {"jeattach on ", "this samples objects from now on"},
+        {"jeattach dump ", "its profile shows which calls allocated what is in use"},
+    };
+
+    for (size_t i = 0; i < ARRAY_LEN(reasons); i++)
+        if (strncmp(next, reasons[i].command, strlen(reasons[i].command)) == 0)
+            return reasons[i].reason;
+    return "";
+}
+
 static void print_status_text(struct status *status)
 {
-    char next[2 * CONF_TEXT_MAX + 256], cause[FLAW_TEXT];
+    char next[2 * CONF_TEXT_MAX + 256];
 
     next_step(status, next, sizeof next);
     print_head(status);
@@ -497,11 +520,7 @@ static void print_status_text(struct status *status)
     if (memory_is_pinned(&status->attachment.memory))
         printf("memory: without CAP_DAC_OVERRIDE, /proc/PID/mem is closed: objects are not "
                "counted\n");
-    printf("verdict: %s\n",
-           is_judged(status) ? verdict_text(prof_judge(&status->state)) : unknown_text(status));
-    if (*status_cause(status, cause))
-        printf("cause: %s\n", cause);
-    printf("next: %s\n", next);
+    advice_print_next(next, reason_of(next), stdout);
 }
 
 /* ---- the verb ---- */
@@ -623,7 +642,7 @@ const struct verb verb_status = {
     .takes = TAKES_CORE | TAKES_WAY,
     .intro = "Shows which jemalloc a process uses, whether profiling was compiled in\n"
              "(config.prof), was enabled at start (opt.prof) and is active now (prof.active),\n"
-             "the sampling period, the origin of its options, a verdict and the next step.\n"
+             "the sampling period, the origin of its options, and the next step.\n"
              "All is read from memory; values that cannot be are shown as ?.\n"
              "A setting that jemalloc rejects is named below its source, with the reason, and\n"
              "the next step then has what jemalloc accepts.\n"

@@ -427,11 +427,49 @@ static void write_flame_calls(const struct flame_data *data, struct json *json)
     json_list_end(json);
 }
 
+enum { SUM_TEXT = 5 * DISPLAY_NUMBER_SIZE + 64 + TOP_FILTERED_SIZE };
+
+/*
+ * What the page is of: "284 MiB (samples)", "growth +93 MiB (samples), 190 MiB before, 283 MiB
+ * now". Samples and pages that were touched first are not called memory in use: they are a part of
+ * it.
+ */
+static const char *sum_text(const struct samples *samples, const struct display *display,
+                            char out[SUM_TEXT])
+{
+    static const char *const kinds[] = {[VALUE_BYTES] = "",
+                                        [VALUE_OBJECTS] = " objects",
+                                        [VALUE_TOTAL_BYTES] = " allocated",
+                                        [VALUE_TOTAL_OBJECTS] = " objects allocated"};
+    const struct amount total = samples_total(samples, display->value);
+    const bool is_total =
+        display->value == VALUE_TOTAL_BYTES || display->value == VALUE_TOTAL_OBJECTS;
+    const char *evidence = display->touched      ? " first touched by these calls"
+                           : samples->period > 1 ? " (samples)"
+                           : is_total            ? ""
+                                                 : " in use";
+    const char *kind = display->touched && display_is_bytes(display) ? "" : kinds[display->value];
+    char now[DISPLAY_NUMBER_SIZE], base[DISPLAY_NUMBER_SIZE], growth[DISPLAY_CHANGE_SIZE],
+        filtered[TOP_FILTERED_SIZE];
+    int len;
+
+    display_number(display, (double)total.now, now);
+    if (samples->compares)
+        len = snprintf(out, SUM_TEXT, "growth %s%s%s, %s before, %s now",
+                       display_change(display, (double)amount_growth(&total), growth), kind,
+                       evidence, display_number(display, (double)total.base, base), now);
+    else
+        len = snprintf(out, SUM_TEXT, "%s%s%s", now, kind, evidence);
+    if (*top_filtered_text(samples, display, filtered))
+        snprintf(out + len, SUM_TEXT - (size_t)len, "; %s", filtered);
+    return out;
+}
+
 static void write_flame_head(const struct flame *flame, struct json *json)
 {
     const struct samples *samples = flame->samples;
     const struct display *display = flame->display;
-    char filtered[TOP_FILTERED_SIZE], whole[DISPLAY_TITLE_SIZE];
+    char sum[SUM_TEXT], whole[DISPLAY_TITLE_SIZE];
     AUTO_FREE char *title = text_copy_clean(display_title(display, whole), "");
     AUTO_FREE char *command = display->command ? text_copy_clean(display->command, "") : NULL;
 
@@ -439,15 +477,13 @@ static void write_flame_head(const struct flame *flame, struct json *json)
     json_text_or_null(json, "command", command);
     json_number_or_null(json, "rss", display->rss, display->rss);
     json_number_or_null(json, "time", display->time_ns, display->time_ns / 1000000);
-    json_bool(json, "touched", display->touched);
+    json_text(json, "sum", sum_text(samples, display, sum));
     json_text(json, "value", value_name(display->value));
     json_bool(json, "bytes", display_is_bytes(display));
     json_bool(json, "compares", samples->compares);
     json_bool(json, "inverted", display->inverted);
-    json_text(json, "filtered", top_filtered_text(samples, display, filtered));
     json_text_or_null(json, "evidence", growth_evidence_text(samples));
     json_number(json, "period", samples->period);
-    json_number(json, "samples", top_sampled(samples, display));
     json_rounded(json, "least", flame->least);
 }
 

@@ -177,8 +177,11 @@ static bool is_still_in_use(struct peek_pass *pass, const struct peek_sample *sa
            extent_object(extent, (uint32_t)at) == sample->addr;
 }
 
-static void keep_shown(struct peek_sample *sample, const unsigned char *bytes, size_t len)
+static void keep_shown(struct peek_sample *sample, const struct content_bytes *pieces)
 {
+    const bool second = sample->content.in_middle;
+    const unsigned char *bytes = second ? pieces->second : pieces->first;
+    const size_t len = second ? pieces->second_len : pieces->first_len;
     size_t at = sample->content.kind == CONTENT_TEXT ? sample->content.at : 0;
     size_t end = sample->content.kind == CONTENT_TEXT ? at + sample->content.text_len : len;
 
@@ -208,7 +211,7 @@ static void judge_sample(struct peek_pass *pass, struct peek_sample *sample, siz
         return;
     }
     sample->content = contents_judge(pass->peek->contents, &bytes);
-    keep_shown(sample, bytes.first, bytes.first_len);
+    keep_shown(sample, &bytes);
     sample->state = PEEK_JUDGED;
 }
 

@@ -56,6 +56,7 @@ struct peek_row {
     bool absent;   /* not read: its page is not in memory; detail says why */
     enum content_kind kind;
     const char *detail; /* "": none */
+    bool in_middle;     /* the detail is of the middle: see struct content */
     unsigned at;        /* bytes before the vtable's address */
     size_t hits;        /* samples */
     double objects, bytes;
@@ -72,9 +73,9 @@ struct peek {
     size_t class_count;
     struct peek_sample *samples; /* sorted by row */
     size_t sample_count;
-    struct peek_row *rows; /* of each size, the largest first */
+    struct peek_row *rows; /* of each size, the largest first, what is not in memory last */
     size_t row_count;
-    struct peek_row *totals; /* of all sizes, the largest first */
+    struct peek_row *totals; /* of all sizes, in the same order */
     size_t total_count;
     struct peek_row *kinds; /* the same by kind alone */
     size_t kind_count;

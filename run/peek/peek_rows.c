@@ -96,6 +96,8 @@ static int compare_rows_of(const struct peek_sample *one, const struct peek_samp
     if (one->content.kind != two->content.kind)
         return one->content.kind < two->content.kind ? -1 : 1;
     differ = strcmp(one->detail, two->detail);
+    if (!differ)
+        differ = one->content.in_middle - two->content.in_middle;
     if (differ || one->content.kind != CONTENT_CLASS)
         return differ;
     return one->content.at - two->content.at;
@@ -173,6 +175,7 @@ static struct peek_row make_row(const struct peek *peek, size_t first, size_t en
                            .absent = sample->state != PEEK_JUDGED,
                            .kind = sample->content.kind,
                            .detail = sample->detail,
+                           .in_middle = sample->content.in_middle,
                            .at = sample->content.kind == CONTENT_CLASS ? sample->content.at : 0,
                            .hits = end - first,
                            .first = first};
@@ -195,7 +198,7 @@ static struct peek_row make_row(const struct peek *peek, size_t first, size_t en
             }
     }
     if (!row.absent && row.kind == CONTENT_TEXT)
-        row.prefix_count = peek_prefixes_find(sample, row.hits, row.prefixes);
+        row.prefix_count = row.in_middle ? 0 : peek_prefixes_find(sample, row.hits, row.prefixes);
     return row;
 }
 
@@ -203,6 +206,8 @@ static int compare_row_bytes(const void *a, const void *b)
 {
     const struct peek_row *one = a, *two = b;
 
+    if (one->absent != two->absent)
+        return one->absent - two->absent;
     return one->bytes > two->bytes ? -1 : one->bytes < two->bytes;
 }
 
@@ -241,6 +246,8 @@ static int compare_row_details(const void *a, const void *b)
 
     if (!differ)
         differ = strcmp(one->detail, two->detail);
+    if (!differ)
+        differ = one->in_middle - two->in_middle;
     return differ ? differ : (int)one->at - (int)two->at;
 }
 
@@ -261,6 +268,7 @@ static struct peek_row *sum_rows(const struct peek *peek,
         row.shape_hits = row.prefix_count = 0;
         row.detail = by_detail ? row.detail : "";
         row.at = by_detail ? row.at : 0;
+        row.in_middle = by_detail && row.in_middle;
         if (*count && compare(&sums[*count - 1], &row) == 0) {
             /* Errors of different sizes are independent of each other. */
             struct peek_row *sum = &sums[*count - 1];

@@ -43,12 +43,12 @@ Base *make_cart() { return new Cart; }
 } // namespace shop
 
 enum { SESSIONS = 700000, ORDERS = 300000, CARTS = 100000, TEXTS = 50000, ESCAPES = 5000 };
-enum { ZEROS = 20000, BLOCKS = 2000, UNTOUCHED = 50 };
+enum { ZEROS = 20000, BLOCKS = 2000, BUFFERS = 100, UNTOUCHED = 50 };
 
 static struct {
     char *start;
     size_t size;
-} objects[SESSIONS + ORDERS + CARTS + TEXTS + ESCAPES + ZEROS + BLOCKS];
+} objects[SESSIONS + ORDERS + CARTS + TEXTS + ESCAPES + ZEROS + BLOCKS + BUFFERS];
 static size_t count;
 
 static void keep(void *start, size_t size)
@@ -103,6 +103,12 @@ static void fill()
         keep(calloc(1, 1024), 1024);
     for (long i = 0; i < BLOCKS; i++)
         keep_random(4000);
+    for (long i = 0; i < BUFFERS; i++) { /* text behind a header of zeros */
+        char *buffer = static_cast<char *>(calloc(1, 8192));
+        for (size_t k = 2048; k < 8192; k += 16)
+            memcpy(buffer + k, "middle_of_buffer", 16);
+        keep(buffer, 8192);
+    }
 }
 
 int main()

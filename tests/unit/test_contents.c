@@ -240,6 +240,9 @@ static void test_second_piece(void)
     CHECK(contents_rig_begin(&rig, "7Session"));
     CHECK(
         is_kind(rig_judge_two(&rig, zeros, sizeof zeros, text, sizeof text), CONTENT_TEXT, "name"));
+    CHECK(rig_judge_two(&rig, zeros, sizeof zeros, text, sizeof text).in_middle);
+    CHECK(rig_judge_two(&rig, zeros, sizeof zeros, text, sizeof text).text_len == sizeof text);
+    CHECK(!rig_judge_two(&rig, text, sizeof text, text, sizeof text).in_middle);
     CHECK(is_kind(rig_judge_two(&rig, zeros, sizeof zeros, zeros, sizeof zeros), CONTENT_ZEROS,
                   NULL));
     /* It does not begin with a class. */

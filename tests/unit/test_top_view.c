@@ -238,7 +238,7 @@ static void test_evidence(const struct sites *sites)
         (struct trend){.bytes = 3 * MIB, .per_second = MIB, .verdict = TREND_CANDIDATE};
     lay_out(&shown, &page, 120, 40, 0);
     CHECK(!strstr(shown.text, "sample growth"));
-    CHECK(has(&shown, "site, of 5  ~ unclear, ? one of these "));
+    CHECK(has(&shown, "site, of 5  ~ unclear, ? candidate "));
     CHECK(has(&shown, "+1 MiB/s ? "));
     judged.list[0].judged.verdict = TREND_REPLACED;
     lay_out(&shown, &page, 120, 40, 0);
