@@ -1,8 +1,8 @@
 #include "inject/unwind.h"
+#include "base/library.h"
 #include "elf/eh_frames.h"
 #include "inject/ways.h"
 
-#include <dlfcn.h>
 #include <libunwind.h>
 #include <setjmp.h>
 #include <signal.h>
@@ -35,17 +35,14 @@ struct library {
 #undef POINTER
 };
 
-#define STRING(text)   #text
-#define EXPANDED(text) STRING(text)
-
 static bool libunwind_load(struct library *library)
 {
-    void *handle = dlopen(JEATTACH_LIBUNWIND, RTLD_NOW | RTLD_LOCAL);
+    void *handle = library_open(JEATTACH_LIBUNWIND);
 
     if (!handle)
         return false;
 #define RESOLVE(function, name)                                                                    \
-    if (!(library->name = (__typeof__(library->name))dlsym(handle, EXPANDED(function))))           \
+    if (!(library->name = LIBRARY_FUNCTION(handle, function)))                                     \
         return false;
     FUNCTIONS(RESOLVE)
 #undef RESOLVE

@@ -1,8 +1,8 @@
 #include "profile/heap_unpack.h"
+#include "base/library.h"
 #include "base/util.h"
 #include "host/confined.h"
 
-#include <dlfcn.h>
 #include <errno.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -143,9 +143,9 @@ static void unpack_confined(void *ctx)
 
 static bool load(struct packed *packed, enum heap_packing packing)
 {
-    void *library = dlopen(libraries[packing], RTLD_NOW | RTLD_LOCAL);
+    void *library = library_open(libraries[packing]);
 
-#define LOAD(name) &&(packed->name = (__typeof__(packed->name))dlsym(library, #name))
+#define LOAD(name) &&(packed->name = LIBRARY_FUNCTION(library, name))
     packed->decode = packing == HEAP_GZIP ? decode_gzip : decode_zstd;
     return library &&
            (packing == HEAP_GZIP ? true GZIP_FUNCTIONS(LOAD) : true ZSTD_FUNCTIONS(LOAD));

@@ -321,7 +321,7 @@ class Commands(lib.TestCase):
     FOLDERS = ((".", ".md"), ("docs", (".md", ".1", ".service")), ("docs/kubernetes", ".yaml"),
                ("cli", ".c"), ("cli/output", ".c"), ("cli/verbs", ".c"), ("bench", ""))
     SHOWN = re.compile(r"(?:`|^(?:\$ )?)jeattach ([a-z]+\b[^`\n|;&]*)", re.M)
-    SAID = re.compile(r"\bjeattach ([a-z]+\b[^`\"\n|;&]* --[^`\"\n|;&]*)")  # a sentence has no options
+    SAID = re.compile(r"(?<!kubectl )\bjeattach ([a-z]+\b[^`\"\n|;&]* --[^`\"\n|;&]*)")  # a sentence has no options
     MEASURED = re.compile(r"""(?:tool,|answer\(|call\(|Verb\() ?"([a-z][a-z -]*)\"""")
 
     def sources(self):
@@ -332,6 +332,7 @@ class Commands(lib.TestCase):
                     yield path, lib.read_text(os.path.join(lib.ROOT, path)).replace("\\-", "-")
 
     def commands(self, path, text):
+        text = re.sub(r"kubectl jeattach [^`\n]* -- ", "jeattach ", text)
         shown = self.SHOWN.findall(text) + self.SAID.findall(text)
         for words in shown + (self.MEASURED.findall(text) if path.startswith("bench/") else []):
             yield words.split()[0], re.findall(r"(?<![\w-])--([a-z][a-z-]+)", words)

@@ -1,7 +1,7 @@
+#include "base/library.h"
 #include "base/search.h"
 #include "profile/symbols/debug_unit.h"
 
-#include <dlfcn.h>
 #include <dwarf.h>
 #include <errno.h>
 #include <stdlib.h>
@@ -17,12 +17,12 @@ enum {
 
 bool libdw_load(struct libdw *library)
 {
-    void *handle = dlopen("libdw.so.1", RTLD_NOW | RTLD_LOCAL);
+    void *handle = library_open("libdw.so.1");
 
     if (!handle)
         return false;
 #define RESOLVE(function)                                                                          \
-    if (!(library->function = (__typeof__(library->function))dlsym(handle, #function)))            \
+    if (!(library->function = LIBRARY_FUNCTION(handle, function)))                                 \
         return false;
     LIBDW_FUNCTIONS(RESOLVE) /* libelf's functions are found through libdw, which depends on it */
 #undef RESOLVE

@@ -1,10 +1,10 @@
 #include "profile/symbols/module_files.h"
+#include "base/library.h"
 #include "elf/debugfile.h"
 #include "elf/image.h"
 #include "elf/minidebug.h"
 #include "elf/modulefile.h"
 
-#include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -19,13 +19,24 @@
 
 /* As in <elfutils/debuginfod.h>, which is in a separate package. */
 struct client;
+struct client *debuginfod_begin(void);
+int debuginfod_find_debuginfo(struct client *client, const unsigned char *id, int len, char **path);
+void debuginfod_end(struct client *client);
 
 struct library {
-    struct client *(*begin)(void);
-    int (*find)(struct client *client, const unsigned char *id, int len, char **path);
-    void (*end)(struct client *client);
+    __typeof__(debuginfod_begin) *begin;
+    __typeof__(debuginfod_find_debuginfo) *find;
+    __typeof__(debuginfod_end) *end;
 };
 
+#ifdef JEATTACH_STATIC
+/* The library needs libcurl, and with it the resolver's modules, which a static program lacks. */
+static int debuginfod_open(const struct build_id *id)
+{
+    (void)id;
+    return -ENOSYS;
+}
+#else
 /*
  * Fetches the debug file with a build-id. Returns a file descriptor, owned by
  * the caller, or -errno; -ENOSYS: the library is not installed. The caller must
@@ -33,7 +44,7 @@ struct library {
  */
 static int debuginfod_open(const struct build_id *id)
 {
-    void *handle = dlopen("libdebuginfod.so.1", RTLD_NOW | RTLD_LOCAL);
+    void *handle = library_open("libdebuginfod.so.1");
     struct library library;
     struct client *client;
     int fd;
@@ -41,11 +52,11 @@ static int debuginfod_open(const struct build_id *id)
     if (!handle)
         return -ENOSYS;
 #define RESOLVE(name, function)                                                                    \
-    if (!(library.name = (__typeof__(library.name))dlsym(handle, function)))                       \
+    if (!(library.name = LIBRARY_FUNCTION(handle, function)))                                      \
         return -ENOSYS;
-    RESOLVE(begin, "debuginfod_begin")
-    RESOLVE(find, "debuginfod_find_debuginfo")
-    RESOLVE(end, "debuginfod_end")
+    RESOLVE(begin, debuginfod_begin)
+    RESOLVE(find, debuginfod_find_debuginfo)
+    RESOLVE(end, debuginfod_end)
 #undef RESOLVE
     /* The library's own limits, in seconds, unless the operator has set them (debuginfod(8)). */
     setenv("DEBUGINFOD_TIMEOUT", "10", 0); /* without progress */
@@ -57,6 +68,7 @@ static int debuginfod_open(const struct build_id *id)
     library.end(client);
     return fd;
 }
+#endif
 
 static const char default_dir[] = "/usr/lib/debug";
 

@@ -1,9 +1,9 @@
 #include "profile/views/pprof.h"
+#include "base/library.h"
 #include "base/list.h"
 #include "base/text.h"
 #include "base/util.h"
 
-#include <dlfcn.h>
 #include <limits.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -113,7 +113,6 @@ enum { GZIP_BUFFER = 64 << 10, GZIP_FORMAT = 16 }; /* added to windowBits: gzip,
 struct gzip {
     z_stream stream;
     FILE *out;
-    void *library;
     __typeof__(deflate) *deflate;
     __typeof__(deflateEnd) *end;
     bool good;
@@ -122,14 +121,14 @@ struct gzip {
 
 static bool load_zlib(struct gzip *gzip)
 {
+    void *library = library_open("libz.so.1");
     __typeof__(deflateInit2_) *init;
 
-    gzip->library = dlopen("libz.so.1", RTLD_NOW | RTLD_LOCAL);
-    if (!gzip->library)
+    if (!library)
         return false;
-    init = (__typeof__(init))dlsym(gzip->library, "deflateInit2_");
-    gzip->deflate = (__typeof__(gzip->deflate))dlsym(gzip->library, "deflate");
-    gzip->end = (__typeof__(gzip->end))dlsym(gzip->library, "deflateEnd");
+    init = LIBRARY_FUNCTION(library, deflateInit2_);
+    gzip->deflate = LIBRARY_FUNCTION(library, deflate);
+    gzip->end = LIBRARY_FUNCTION(library, deflateEnd);
     return init && gzip->deflate && gzip->end &&
            init(&gzip->stream, Z_DEFAULT_COMPRESSION, Z_DEFLATED, MAX_WBITS + GZIP_FORMAT,
                 MAX_MEM_LEVEL, Z_DEFAULT_STRATEGY, ZLIB_VERSION, (int)sizeof gzip->stream) == Z_OK;
@@ -149,8 +148,6 @@ static struct gzip *gzip_open(FILE *out)
     gzip->good = true;
     if (load_zlib(gzip))
         return gzip;
-    if (gzip->library)
-        dlclose(gzip->library);
     free(gzip);
     return NULL;
 }
@@ -444,7 +441,6 @@ enum pprof_result pprof_write(const struct samples *samples, const struct displa
         deflate_input(pprof.gzip, Z_FINISH);
     pprof.no_memory |= !pprof.gzip->good || !pprof.used;
     pprof.gzip->end(&pprof.gzip->stream);
-    dlclose(pprof.gzip->library);
     free(pprof.gzip);
     pprof.no_memory |= pprof.field.no_memory || pprof.message.no_memory || pprof.inner.no_memory;
     wire_free(&pprof.field);
