@@ -21,7 +21,8 @@ static const double SHARE = 0.2;   /* of a growth: less than that is not called 
 static const double FLOOR = 65536; /* bytes; less is not worth a word */
 static const double LEADING = 0.5; /* of the whole growth: a class with less is one of many */
 static const double ONLY_UP = 0.8; /* of what rises: the rest was taken back */
-static const double LOOKS_APART = 0.5; /* of the mean time between looks, at least */
+static const double UNSEEN_MOST = 1 << 20; /* bytes in a second: who may grow so fast, may grow */
+static const double LOOKS_APART = 0.5;     /* of the mean time between looks, at least */
 /* Time until stacks can be told apart: so many samples of the growth. */
 static const double SAMPLES_APART = 12, SAMPLES_ALONE = 5.8;
 enum {
@@ -72,6 +73,7 @@ struct model {
     double growth;   /* of it */
     double most;     /* that all classes have grown by, where samples count */
     double floor;    /* the least change of it that counts */
+    bool moves;      /* as much of other classes is freed: the same objects may change their size */
     struct part all; /* of their cells */
 };
 
@@ -370,9 +372,9 @@ static void bound_above(struct verdict_stack *stack, const struct model *model,
  * replaced.
  */
 static void bound_by_samples(struct verdict_stack *stack, double *total, const struct model *model,
-                             const struct cell *cells, size_t count)
+                             const struct cell *cells, size_t count, double lost)
 {
-    double weight = 0, born = 0, died = 0, older = 0, change = 0, low;
+    double weight = 0, born = 0, died = 0, older = lost, change = 0, low;
 
     for (size_t i = 0; i < count; i++) {
         const struct class_model *class = &model->classes[cells[i].class];
@@ -414,9 +416,30 @@ static bool set_has(enum set set, const struct class_model *class, const struct 
     return class->grows || set != SET_GROWING;
 }
 
-/* Bounds by one set of classes: its growth, less the most that others have of it. */
+/*
+ * Returns what those classes of a stack that do not grow have lost, as far as it may all be the
+ * stack's: objects that change their size do so in classes that grow and in others.
+ */
+static double lost_elsewhere(const struct model *model, const struct cell *cells, size_t count)
+{
+    double change = 0, most = 0;
+
+    for (size_t i = 0; i < count; i++) {
+        const struct class_model *class = &model->classes[cells[i].class];
+        if (class->grows)
+            continue;
+        change += class->steady.change;
+        most += class->older + class->weight * events_most(cells[i].died);
+    }
+    return fmin(fmax(0, -change), most);
+}
+
+/*
+ * Bounds by one set of classes: its growth, less the most that others have of it, and less what
+ * was lost in classes of the stack that the set does not have.
+ */
 static void bound_below(struct verdict_stack *stack, double *total, struct model *model,
-                        const struct cell *cells, size_t count, enum set set)
+                        const struct cell *cells, size_t count, enum set set, double lost)
 {
     bool few = set == SET_OWN || set == SET_CLEAR;
     struct part others = few ? (struct part){0} : model->all;
@@ -438,7 +461,8 @@ static void bound_below(struct verdict_stack *stack, double *total, struct model
     }
     steady = steady_of_series(model, model->sum, floor);
     /* Keeps the better of two bounds. */
-    double low = steady.grows ? steady.change - steady.noise - part_most(&others)
+    double low = steady.grows ? steady.change - steady.noise - part_most(&others) -
+                                    (set == SET_GROWING || set == SET_CLEAR ? lost : 0)
                               : fmin(0, steady.change - steady.error);
     if (low <= stack->low)
         return;
@@ -450,7 +474,7 @@ static void bound_below(struct verdict_stack *stack, double *total, struct model
 static double bound_stack(struct verdict_stack *stack, struct model *model,
                           const struct cell *cells, size_t count)
 {
-    double total = 0, most = -INFINITY;
+    double total = 0, most = -INFINITY, lost = lost_elsewhere(model, cells, count);
     bool grows = false;
 
     stack->low = -INFINITY;
@@ -467,11 +491,11 @@ static double bound_stack(struct verdict_stack *stack, struct model *model,
         }
     }
     for (enum set set = SET_OWN; set < (grows ? SETS : SET_GROWING); set++)
-        bound_below(stack, &total, model, cells, count, set);
-    bound_by_samples(stack, &total, model, cells, count);
+        bound_below(stack, &total, model, cells, count, set, lost);
+    bound_by_samples(stack, &total, model, cells, count, lost);
     bound_above(stack, model, cells, count);
     stack->low = fmin(stack->low, stack->high);
-    if (model->input->threads_unsampled)
+    if (model->input->threads_unsampled || (model->moves && !model->input->from_start))
         stack->low = fmin(stack->low, 0);
     return total;
 }
@@ -597,8 +621,13 @@ static uint32_t find_stepped(const struct model *model, size_t stepped)
     return leading;
 }
 
+double verdict_watch(double bound)
+{
+    return bound / UNSEEN_MOST;
+}
+
 /* The kind that a series alone has. */
-static enum verdict_kind kind_of_series(const struct steady *total)
+static enum verdict_kind kind_of_series(const struct steady *total, double seconds)
 {
     bool moved = total->change > FLOOR;
 
@@ -606,9 +635,9 @@ static enum verdict_kind kind_of_series(const struct steady *total)
         return VERDICT_GROWS;
     if (moved && total->once)
         return VERDICT_ONCE;
-    return moved && (total->change > 2 * total->deviation || total->change > ONLY_UP * total->rises)
-               ? VERDICT_UNSTEADY
-               : VERDICT_NOTHING;
+    if (moved && (total->change > 2 * total->deviation || total->change > ONLY_UP * total->rises))
+        return VERDICT_UNSTEADY;
+    return verdict_watch(steady_most(total)) > seconds ? VERDICT_UNSURE : VERDICT_NOTHING;
 }
 
 static void find_kind(struct model *model, const struct steady *total)
@@ -622,11 +651,12 @@ static void find_kind(struct model *model, const struct steady *total)
             low = verdict->stacks[i].low;
             most = verdict->stacks[i].class;
         }
-    verdict->kind = kind_of_series(total);
+    verdict->kind = kind_of_series(total, verdict->seconds);
     verdict->leading = find_leading(verdict, model->input->class_count);
-    /* One size of many is not the growth. */
-    if (verdict->leading != VERDICT_ALL_CLASSES && total->grows &&
-        model->classes[verdict->leading].steady.change < LEADING * total->change)
+    /* One size of many is not the growth, and neither is one that takes the place of others. */
+    if (verdict->leading != VERDICT_ALL_CLASSES &&
+        (model->moves || (total->grows && model->classes[verdict->leading].steady.change <
+                                              LEADING * total->change)))
         verdict->leading = VERDICT_ALL_CLASSES;
     bool class = verdict->leading != VERDICT_ALL_CLASSES && total->change + total->error > 0;
     if (verdict->grows) {
@@ -649,6 +679,7 @@ static bool make_verdict(struct model *model)
     struct verdict *verdict = model->verdict;
     struct steady_rule single;
     struct steady total;
+    double grown = 0;
 
     verdict->seconds = model->count > 1 ? model->seconds[model->count - 1] - model->seconds[0] : 0;
     memset(model->sum, 0, (model->count + 1) * sizeof *model->sum);
@@ -682,6 +713,7 @@ static bool make_verdict(struct model *model)
                                               class->weight * samples + error);
         class->older = older_most(model, class, i);
         model->most += class->counts ? steady_most(&class->steady) : 0;
+        grown += class->grows ? class->steady.change : 0;
         if (!class->grows || !class->counts)
             continue;
         add_series(model, model->growing, i);
@@ -689,6 +721,7 @@ static bool make_verdict(struct model *model)
         model->growth += class->steady.change;
         model->floor = fmax(model->floor, CLASS_FLOOR * (double)model->input->sizes[i]);
     }
+    model->moves = fabs(total.change) < SHARE * grown && total.change + total.error < SHARE * grown;
     if (!bound_stacks(model))
         return false;
     fill_classes(model);
@@ -743,7 +776,7 @@ struct verdict_total verdict_of_total(const double *seconds, const double *bytes
     }
     rule = steady_rule_make(count - 1, 1);
     steady = steady_of(&rule, series, series + count, TOTAL_FLOOR, series + 2 * count);
-    total.kind = kind_of_series(&steady);
+    total.kind = kind_of_series(&steady, total.seconds);
     total.error = steady.noise;
     total.bound = steady_most(&steady);
     return total;

@@ -43,6 +43,7 @@ struct verdict_input {
 
 enum verdict_kind {
     VERDICT_TOO_SHORT, /* fewer looks than a verdict needs */
+    VERDICT_UNSURE,    /* nothing is seen to grow, but verdict.bound is too much to say so */
     VERDICT_NOTHING,   /* nothing grows by more than verdict.bound */
     VERDICT_UNSTEADY,  /* the whole has grown, not steadily: no class grows for certain */
     VERDICT_ONCE,      /* one step, of verdict.leading */
@@ -75,7 +76,7 @@ struct verdict {
     enum verdict_kind kind;
     double seconds;
     double growth, error; /* bytes, of all classes; exact, but for what caches of threads hide */
-    double bound;         /* VERDICT_NOTHING: what may have grown unseen, bytes */
+    double bound;         /* VERDICT_NOTHING, _UNSURE: what may have grown unseen, bytes */
     bool unseen;          /* VERDICT_ONE_OF: a stack without a sample may be it */
     uint32_t leading;     /* the class that grows most, or VERDICT_ALL_CLASSES */
     size_t grows;         /* stacks */
@@ -86,6 +87,10 @@ struct verdict {
 /* False: out of memory. verdict_free in each case. */
 bool verdict_make(struct verdict *verdict, struct verdict_input *input);
 void verdict_free(struct verdict *verdict);
+
+/* Returns about how long to watch, in seconds, so that a bound like this one is no VERDICT_UNSURE.
+ */
+double verdict_watch(double bound);
 
 /* The verdict on one series of bytes: jemalloc's total, the RSS. */
 struct verdict_total {

@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import shutil
 import signal
 import struct
 import subprocess
@@ -11,6 +12,7 @@ import e2e_record
 import lib
 import perf_events
 
+SOURCE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "seeded", "classes.cpp")
 
 class Leaky:
     """A leak of a thousandth of the churn (tests/victims/leaky.c)."""
@@ -129,7 +131,7 @@ class Leak(e2e_record.TestCase):
                                r"memory allocated before sampling started is not covered$")
         covered = float(re.search(r"([\d.]+) % of", text)[1])
         self.assertLess(covered, 90, text)  # half of it was allocated before
-        self.assertRegex(text, r"(?m)^sampled for [\d.]+ s: grew by [\d.]+ .iB, shrank by ")
+        self.assertRegex(text, r"(?m)^sampled for [\d.]+ s: gains of [\d.]+ .iB, losses of ")
         lines = text.splitlines()
         heading = [i for i, line in enumerate(lines) if line.lstrip().startswith("growth ")][0]
         first, call = lines[heading + 1 : heading + 3]
@@ -226,7 +228,8 @@ class Leak(e2e_record.TestCase):
 
     def test_nothing_grows(self):
         victim = self.victim("nanosleep")
-        result = self.leak(victim.pid, "-d", "50ms")
+        self.assertNotIn("sampled stack", self.leak(victim.pid, "-d", "50ms").text)
+        result = self.leak(victim.pid, "-d", "50ms", "-v")
         self.assertIn("no sampled stack has changed", result.text)
         self.assert_active(victim.pid, False)
         self.assert_unharmed(victim, slow=True)
@@ -262,6 +265,51 @@ class Leak(e2e_record.TestCase):
         self.assertEqual(code, lib.INTERRUPTED, err)
         self.assertIn("was switched on by another program", err)
         self.assert_active(leaky.pid, True)
+
+
+class Classes(lib.TestCase):
+    """Of which class the objects are that grow (tests/seeded/classes.cpp), without profiling."""
+
+    def start(self, program, *words):
+        process = self.process(
+            [program, *words],
+            env=lib.tool_environment({"LD_PRELOAD": "libjemalloc.so.2"}),
+            stdout=subprocess.PIPE,
+        )
+        self.assertEqual(process.stdout.readline(), b"ready\n")
+        return process
+
+    def build(self, name):
+        if not shutil.which("g++"):
+            self.skipTest("g++ is not installed")
+        program = os.path.join(self.directory(), name)
+        subprocess.run(["g++", "-O1", SOURCE, "-o", program], check=True)
+        return program
+
+    def test_limit_of_its_own(self):
+        """It grows up to that, by its own will."""
+        process = self.start(self.build("memcached"), "session", "nothing", "-m", "100")
+        text = self.assert_ran(lib.run_tool("leak", "-d", "2s", process.pid)).text
+        self.assertIn("\nown limit: -m 100 MiB: its items grow up to that\n", text)
+
+    def test_classes(self):
+        program = self.build("classes")
+        for what, before, name in (
+            ("session", "nothing", "Session"),
+            ("chars", "nothing", None),
+            ("session", "chars", "Session"),  # the idle ones are not what grows
+            ("chars", "session", None),
+            ("session", "holes", None),  # between others, in no page of their own: not known
+        ):
+            with self.subTest(what=what, before=before):
+                process = self.start(program, what, before)
+                told = json.loads(
+                    self.assert_ran(lib.run_tool("leak", "-d", "2s", "--json", process.pid)).text)
+                part = told["parts"][0]
+                self.assertEqual((part["size"], part["class"]), (512, name), told["answer"])
+                self.assertEqual("(exact), class Session (C++ vtable)" in told["answer"],
+                                 name is not None, told["answer"])
+                process.kill()
 
 
 if __name__ == "__main__":

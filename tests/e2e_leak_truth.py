@@ -7,6 +7,9 @@ less than one of ten is unclear at first, so that a test fails by chance in one 
 
 import os
 import random
+import re
+import subprocess
+import time
 import unittest
 
 import leak_truth
@@ -23,8 +26,8 @@ LEAK = "leak,size=512,rate=4000"
 
 
 class Truth(lib.TestCase):
-    def growth(self, *actors, mode="cold"):
-        conf = CONF if mode == "cold" else None
+    def growth(self, *actors, mode="cold", conf=None):
+        conf = conf or (CONF if mode == "cold" else None)
         growth = leak_truth.Growth(self.directory(), actors, mode, conf)
         self.addCleanup(growth.stop)
         return growth
@@ -106,6 +109,90 @@ class Truth(lib.TestCase):
                 self.assertNotRegex(result.text, r"(?m)^[ +]*0 B ")
                 for line in lines[1:]:
                     self.assertLessEqual(len(line), 80, result.text)
+                if mode == "noprof":  # whose the stacks are that touched it first
+                    self.assertRegex(result.text, r"(?m)^first touch +share  stack, (in|for) \S")
+
+    def test_unseen(self):
+        """Memory that goes up and down hides a growth: no "does not grow" where 1 MiB/s may be."""
+        growth = self.growth("wave,mb=64,rate=40000", "leak,size=1024,rate=500", mode="noprof")
+        told, _ = self.judge(growth, 4)
+        for seconds in (4, 3):
+            if told["verdict"] == "nothing":
+                self.assertLess(told["objects"]["unseen"], leak_truth.MIB * seconds)
+            elif told["verdict"] == "cannot_tell":
+                self.assertGreater(told["objects"]["unseen"], leak_truth.MIB * seconds * 0.9)
+                self.assertRegex(told["answer"],
+                                 r"^may grow or not: a growth below \S+ MiB/s would not show in "
+                                 r"\S+ s; \S+ \S+ in objects \(exact\); try -d \d+m$")
+            told, _ = self.judge(growth, 3)
+
+    def test_other_sizes(self):
+        """Objects that are freed for others of another size: their stack does not grow."""
+        growth = self.growth("drift,mb=100,rate=10000", REQUESTS)
+        time.sleep(2.4)  # then the next size begins, for as long again
+        told, _ = self.judge(growth, 2.5)
+        self.assertEqual([row for row in told["rows"] if row["verdict"] == "grows"], [])
+
+    def said(self, growth, seconds, *words):
+        """What `leak` prints, each thing in one line."""
+        text = self.assert_ran(lib.run_tool("leak", "-d", "%ds" % seconds, growth.pid, *words)).text
+        return re.sub(r"\n +(?=[^ ])", " ", text.partition("\nRSS: ")[0]), text
+
+    def test_sum_of_sizes(self):
+        """Several sizes grow: the first line has what all of them have grown by."""
+        growth = self.growth("leak,size=512,rate=2000", "load,size=1024,rate=2000",
+                             "leak,size=128,rate=2000", mode="noprof")
+        head, _ = self.said(growth, 3)
+        rates = re.search(r"^growth\[\d+\] grows by ([\d.]+) MiB/s in objects of 3 sizes, "
+                          r"([\d.]+) MiB/s of it in objects of 1 KiB \(exact\)", head)
+        self.assertTrue(rates, head)
+        self.assertAlmostEqual(float(rates[1]) / float(rates[2]), 1664 / 1024, delta=0.2)
+        for size in ("512 B", "128 B"):
+            self.assertRegex(head, r"(?m)^of it [\d.]+ [KM]iB/s in objects of %s \(exact\)" % size)
+
+    def test_no_growth_under_does_not_grow(self):
+        """A cache that is full is replaced by sampled objects: no table calls that growth."""
+        growth = self.growth("fifo,mb=30,rate=10000", REQUESTS)
+        head, text = self.said(growth, 3)
+        self.assertRegex(head, r"(?m)^growth\[\d+\] (does not grow|was watched for too short a time)")
+        self.assertNotRegex(text, r"(?m)^ *growth +rate")
+        head, text = self.said(growth, 3, "-v")
+        self.assertRegex(text, r"(?m)^ *change +interval")
+
+    def test_a_sample_is_not_denied(self):
+        """Two sizes grow, and one of them has samples, but too few of them to name its stack."""
+        growth = self.growth("leak,size=512,rate=800", "fifo,mb=40,size=512,rate=1000",
+                             "load,size=1024,rate=600", "fifo,mb=40,size=1024,rate=1000",
+                             conf="prof:true,prof_active:false,lg_prof_sample:18")
+        head, text = self.said(growth, 4)
+        table = text.partition("trend ")[2]
+        sampled = "leak_here" in table and "load_table" in table
+        self.assertFalse(sampled and "no sample yet" in head, text)
+
+    def test_free_pages_returned(self):
+        """Objects become more while the memory becomes less."""
+        growth = self.growth("drain,mb=30,rate=200000", "leak,size=512,rate=2000", mode="noprof",
+                             conf="dirty_decay_ms:-1,muzzy_decay_ms:-1")
+        self.assertTrue(lib.wait_until(lambda: growth.live()["cache_put"] == 0, 30))
+        tool = subprocess.Popen([lib.TOOL, "leak", "-d", "3s", str(growth.pid)],
+                                stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        time.sleep(1)
+        self.assert_ran(lib.run_tool("purge", growth.pid))
+        out = tool.communicate()[0].decode()
+        self.assertRegex(re.sub(r"\s+", " ", out),
+                         r"grows by .* in objects of 512 B \(exact\).*; the RSS shrank by "
+                         r"2\d(\.\d)? MiB: free pages were returned RSS: ")
+
+    def test_free_space_that_stays(self):
+        """Nothing grows, but much is free between objects: the next command shows what keeps it."""
+        process = self.process([os.path.join(lib.VICTIMS, "waste"), "one", "mb=60"],
+                               env=lib.tool_environment({"LD_PRELOAD": "libjemalloc.so.2"}),
+                               stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        self.assertEqual(process.stdout.readline(), b"ready\n")
+        text = self.assert_ran(lib.run_tool("leak", "-d", "1s", process.pid)).text
+        self.assertRegex(text, r"(?m)^waste\[\d+\] (does not grow|was watched for)")
+        self.assertRegex(text, r"(?m)^next: jeattach frag %d\n +this shows which objects keep"
+                         % process.pid)
 
     def test_child(self):
         """Its growth is its own."""

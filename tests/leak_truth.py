@@ -194,7 +194,7 @@ def growths(looks, seconds):
 Judgement = collections.namedtuple("Judgement", "word why")
 # Words of verdicts; those of releases that had samples alone, too.
 ACCUSES = ("grows", "once", "growing", "stopped")
-SHRUGS = ("unsteady", "too_short", None)
+SHRUGS = ("unsteady", "too_short", "cannot_tell", None)
 
 
 def bound_of(told):

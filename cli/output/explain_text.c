@@ -421,7 +421,7 @@ static void print_explained_head(const struct explain *explain, const struct sub
             print_labelled(out, "RLIMIT_AS", "%s of address space: %s are mapped",
                            units_bytes((double)explain->space, texts[0]),
                            units_bytes((double)explain->resident.size, texts[1]));
-        if (own_limit_text(explain, own))
+        if (own_limit_text(&explain->own_limit, explain->attachment->target.stat.comm, own))
             print_labelled(out, "own limit", "%s", own);
         print_pressure(explain, out);
         print_explained_change(explain, out);

@@ -126,10 +126,10 @@ static const struct {
     [OWN_LIMIT_JAVASCRIPT] = {"the JavaScript heap grows", NULL},
 };
 
-const char *own_limit_text(const struct explain *explain, char out[OWN_LIMIT_TEXT])
+const char *own_limit_text(const struct own_limit *limit, const char *comm,
+                           char out[OWN_LIMIT_TEXT])
 {
-    const struct own_limit *limit = &explain->own_limit;
-    const char *comm = explain->attachment->target.stat.comm, *grows = own_limits[limit->of].grows;
+    const char *grows = own_limits[limit->of].grows;
     char size[UNITS_TEXT];
 
     if (limit->of == OWN_LIMIT_NONE)
@@ -345,6 +345,9 @@ static void write_no_part(const struct explain *explain, const char *time, char 
         append_words(out, "objects %s in %s (exact): too short to judge; try -d 10s", text, time);
     else if (verdict->kind == VERDICT_UNSTEADY)
         append_words(out, "objects %s in %s (exact), but no size grows steadily", text, time);
+    else if (verdict->kind == VERDICT_UNSURE)
+        append_words(out, "objects %s in %s (exact): too unsteady to judge; try leak -d %.0fs",
+                     text, time, verdict_watch(verdict->bound));
     else
         append_words(out, "%s in %s: objects %s (exact)", none, time, text);
 }

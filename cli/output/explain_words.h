@@ -14,7 +14,8 @@ const char *explain_verdict(const struct explain *explain, char out[EXPLAIN_VERD
 const char *explain_growth(const struct explain *explain, char out[EXPLAIN_VERDICT]);
 
 /* Writes "-m 1 GiB: its items grow up to that"; NULL: no limit of its own is known. */
-const char *own_limit_text(const struct explain *explain, char out[OWN_LIMIT_TEXT]);
+const char *own_limit_text(const struct own_limit *limit, const char *comm,
+                           char out[OWN_LIMIT_TEXT]);
 
 /* Returns the fact that comes first, in JSON: "between"; NULL: nothing is known. */
 const char *explain_headline_name(const struct explain *explain);

@@ -319,7 +319,23 @@ static void write_walks(const struct grow *grow, FILE *out)
         if (rows[i].walks * 100 > grow->walks)
             fprintf(out, "stacks: %.0f %% %s\n", 100 * (double)rows[i].walks / (double)grow->walks,
                     rows[i].words);
-    if (grow->unwalked)
+}
+
+/* Those of fewer than one in a hundred change no answer. */
+static void write_losses(const struct grow *grow, FILE *out)
+{
+    const struct page_fault_lack *lack = &grow->lack;
+    const uint64_t lost = lack->lost + grow->sites.dropped,
+                   all = lost + grow->sites.seen + lack->others;
+
+    if (lost * 100 > all)
+        fprintf(out, "lost: %.0f %% of the samples of page faults (%llu of %llu)\n",
+                100 * (double)lost / (double)all, (unsigned long long)lost,
+                (unsigned long long)all);
+    if (lack->throttled)
+        fprintf(out, "lost: samples of page faults: the kernel paused the sampling %llu times\n",
+                (unsigned long long)lack->throttled);
+    if (grow->unwalked * 100 > grow->sites.seen)
         fprintf(out,
                 "stacks: %llu samples have none: to find more would take more than half of a "
                 "CPU\n",
@@ -367,15 +383,7 @@ static void write_lacks(const struct grow_view *view, FILE *out)
                 "sampled by CPU, as there are many threads: %llu samples of other processes are "
                 "left out\n",
                 (unsigned long long)lack->others);
-    if (lack->lost || lack->throttled || grow->sites.dropped)
-        fprintf(out, "lost: %llu of %llu samples",
-                (unsigned long long)(lack->lost + grow->sites.dropped),
-                (unsigned long long)(lack->lost + grow->sites.seen + lack->others));
-    if (lack->throttled)
-        fprintf(out, "; the kernel paused the sampling %llu times",
-                (unsigned long long)lack->throttled);
-    if (lack->lost || lack->throttled || grow->sites.dropped)
-        fputc('\n', out);
+    write_losses(grow, out);
     if (grow->pages.unread)
         fprintf(out, "not seen: pages in %s of address space\n",
                 units_bytes((double)grow->pages.unread, text));
@@ -453,11 +461,10 @@ void grow_write_table(const struct grow_view *view, enum grow_kind kind, uint64_
     if (shown && view->verbose)
         fprintf(out, "%11s %7s %12s %13s  %s\n", "first touch", "share", "margin", "rate",
                 "stack, innermost call first");
-    else if (shown && size)
-        fprintf(out, "%11s %7s  stack, for objects of %s\n", "first touch", "share",
-                units_bytes((double)size, text));
     else if (shown)
-        fprintf(out, "%11s %7s  stack\n", "first touch", "share");
+        fprintf(out, "%11s %7s  stack, %s %s\n", "first touch", "share",
+                size ? "for objects of" : "in",
+                size ? units_bytes((double)size, text) : grow_kind_words(kind));
     for (size_t i = 0; i < shown; i++) {
         write_grow_row(view, &rows.list[i], (double)rows.bytes, out);
         unsure |= (double)rows.list[i].bytes <= rows.list[i].error;

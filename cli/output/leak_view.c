@@ -4,8 +4,10 @@
 #include "base/util.h"
 #include "cli/output/advice.h"
 #include "cli/output/attachment_json.h"
+#include "cli/output/explain_words.h"
 #include "cli/output/wrap.h"
 #include "jemalloc/faults.h"
+#include "profile/names/short_name.h"
 #include "profile/views/call_label.h"
 #include "profile/views/growth.h"
 
@@ -17,6 +19,8 @@ enum {
     CLASS_ROWS = 2,
     CLASSES_SHOWN = 10,
     ANSWER_BYTES = 1024,
+    CLASS_COLUMNS = 64,
+    SIZES_NAMED = 3,
     LINES = 12,
     ROWS_LEAST = 1,
     ALSO = 2
@@ -71,6 +75,31 @@ static double time_for(const struct leak_view *view, const struct part *part)
     return view->samples && part->state == PART_ONE_OF && part->class && part->class->wait_s > 0
                ? watched_seconds(view) + part->class->wait_s
                : 0;
+}
+
+/* What may have grown unseen, bytes. */
+static double unseen_growth(const struct leak_view *view)
+{
+    if (view->verdict)
+        return view->verdict->bound;
+    return fmax(looks_judge_rss(&view->leak->looks).bound,
+                view->faults ? parts_notable(view->leak, false, GROW_LIBC) : 0);
+}
+
+/* The watch that tells, seconds; 0: what is not seen to grow does not, but for a little. */
+static double time_to_tell(const struct leak_view *view)
+{
+    const double seconds = verdict_watch(unseen_growth(view));
+    const bool unsure = view->verdict ? view->verdict->kind == VERDICT_UNSURE
+                                      : !view->samples && seconds > watched_seconds(view);
+
+    return unsure ? seconds : 0;
+}
+
+/* True of jemalloc's pages where its objects are counted apart from them. */
+static bool is_free_memory(const struct leak_view *view, const struct part *part)
+{
+    return part->kind == PART_MEMORY && part->memory == GROW_JEMALLOC && view->verdict;
 }
 
 /* ---- a part in words ---- */
@@ -136,6 +165,18 @@ static void write_causes(const struct leak_view *view, const struct part *part, 
     fputs(" (samples)", out);
 }
 
+/* True if a stack has more sampled objects of its size, which may be those that replace others. */
+static bool is_sampled(const struct leak_view *view, const struct part *part)
+{
+    const struct verdict *verdict = view->verdict;
+
+    for (size_t i = 0; i < view->samples->count; i++)
+        if (part->class == &verdict->classes[verdict->stacks[i].class] &&
+            amount_growth(&view->samples->list[i].values[VALUE_BYTES]) > 0)
+            return true;
+    return false;
+}
+
 /* Why it is not known which stack it is, and when it will be. */
 static void write_doubt(const struct leak_view *view, const struct part *part, FILE *out)
 {
@@ -147,37 +188,136 @@ static void write_doubt(const struct leak_view *view, const struct part *part, F
     else if (part->stack_count)
         fputs(", not certain yet", out);
     else if (part->class && part->class->unseen)
-        fputs("; no sample yet", out);
+        fputs(is_sampled(view, part) ? "; too few samples to name a stack" : "; no sample yet",
+              out);
     if (seconds > 0 && part->stack_count > 1)
         fprintf(out, "; run with -d %s to tell them apart", longer_time(seconds, time));
     else if (seconds > 0)
         fprintf(out, "; try -d %s", longer_time(seconds, time));
 }
 
-static void write_object_size(const struct part *part, FILE *out)
+/* The class of the objects of a part; NULL: not known. */
+static const char *class_name(const struct leak_view *view, const struct part *part)
 {
+    for (size_t i = 0; i < GROWN_CLASSES; i++)
+        if (part->size && view->leak->grown[i].size == part->size)
+            return view->leak->grown[i].name;
+    return NULL;
+}
+
+/* The numbers of up to so many classes that have changed most; returns how many. */
+static size_t largest_changes(const struct leak_view *view, unsigned *list, size_t most)
+{
+    const struct verdict_class *classes = view->verdict->classes;
+    size_t count = 0;
+
+    for (unsigned i = 0; i < view->leak->looks.classes->count; i++) {
+        size_t at = count;
+        while (at > 0 && fabs(classes[list[at - 1]].growth) < fabs(classes[i].growth))
+            at--;
+        if (at == most || classes[i].growth == 0)
+            continue;
+        count += count < most;
+        memmove(&list[at + 1], &list[at], (count - 1 - at) * sizeof *list);
+        list[at] = i;
+    }
+    return count;
+}
+
+/* "512 B, 1 KiB and others": sizes that grow, the largest growth first */
+static void write_sizes(const struct leak_view *view, FILE *out)
+{
+    const struct verdict_class *classes = view->verdict->classes;
+    unsigned largest[CLASSES_SHOWN];
+    size_t shown = 0;
     char size[UNITS_TEXT];
 
+    for (size_t i = 0, count = largest_changes(view, largest, CLASSES_SHOWN); i < count; i++) {
+        if (!classes[largest[i]].grows && !classes[largest[i]].explained)
+            continue;
+        if (shown == SIZES_NAMED) {
+            fputs(" and others", out);
+            break;
+        }
+        fprintf(out, "%s%s", shown++ ? ", " : "",
+                units_bytes((double)view->leak->looks.classes->list[largest[i]].size, size));
+    }
+    if (!shown)
+        fputs("several sizes", out);
+}
+
+/* " in objects of 512 B (exact), class Session (C++ vtable)" */
+static void write_object_size(const struct leak_view *view, const struct part *part, FILE *out)
+{
+    const char *class = class_name(view, part);
+    char size[UNITS_TEXT], name[CLASS_COLUMNS];
+
+    fputs(" in objects of ", out);
     if (part->size)
-        fprintf(out, " in objects of %s (exact)", units_bytes((double)part->size, size));
+        fputs(units_bytes((double)part->size, size), out);
     else
-        fputs(" in objects of several sizes (exact)", out);
+        write_sizes(view, out);
+    fputs(" (exact)", out);
+    if (class) {
+        fputs(", class ", out);
+        text_write_clean(out, short_name(class, name, sizeof name), "");
+        fputs(strstr(class, "(Python)") ? "" : " (C++ vtable)", out);
+    }
 }
 
 /* "grew by 77 MiB in 12 s, not steadily: most of it in objects of 4 KiB (exact), until 8 s ago" */
 static void write_steps(const struct leak_view *view, const struct part *part, FILE *out)
 {
+    const bool stopped = part->since_s > watched_seconds(view) * LATELY;
     char text[UNITS_TEXT], time[UNITS_TEXT];
 
-    fprintf(out, "grew by %s in %s, not steadily", units_bytes(part->bytes, text),
+    fprintf(out, "%s %s in %s, not steadily", stopped ? "grew by" : grows_by(view),
+            units_bytes(part->bytes, text),
             units_duration((uint64_t)(watched_seconds(view) * 1e9), time));
     if (part->size)
         fputs(", most of it", out);
-    write_object_size(part, out);
-    if (part->since_s > watched_seconds(view) * LATELY)
+    write_object_size(view, part, out);
+    if (stopped)
         fprintf(out, ", until %s ago", units_duration((uint64_t)(part->since_s * 1e9), time));
     if (view->faults)
         grow_write_touchers(view->faults, GROW_JEMALLOC, part->size, 0, out);
+}
+
+/* The sizes that grow, and their growth, bytes. */
+static size_t growing_sizes(const struct leak_view *view, double *bytes)
+{
+    size_t count = 0;
+
+    *bytes = 0;
+    for (size_t i = 0; i < view->parts->count; i++) {
+        const struct part *part = &view->parts->list[i];
+        if (part->size && part->state < PART_ONCE) {
+            *bytes += part->bytes;
+            count++;
+        }
+    }
+    return count;
+}
+
+/* True if the first line has the sum of this part and of others. */
+static bool is_of_several(const struct leak_view *view, const struct part *part)
+{
+    double bytes;
+
+    return part->size && part->state < PART_ONCE && view->parts->list[0].size &&
+           growing_sizes(view, &bytes) > 1;
+}
+
+/* "grows by 2 MiB/s in objects of 3 sizes, 1.2 MiB/s of it" */
+static void write_total(const struct leak_view *view, const struct part *part, FILE *out)
+{
+    char all[UNITS_TEXT], text[UNITS_TEXT];
+    double bytes;
+    const size_t count = growing_sizes(view, &bytes);
+
+    fprintf(out, "%s %s in objects of %zu%s sizes, %s of it", grows_by(view),
+            growth_rate(view, bytes, all), count, count == PARTS_MAX ? " or more" : "",
+            growth_rate(view, part->bytes, text));
 }
 
 static void write_objects(const struct leak_view *view, const struct part *part, FILE *out)
@@ -190,9 +330,13 @@ static void write_objects(const struct leak_view *view, const struct part *part,
     }
     if (part->state == PART_ONCE)
         fprintf(out, "grew once by %s", units_bytes(part->bytes, text));
+    else if (is_of_several(view, part) && part > view->parts->list)
+        fputs(growth_rate(view, part->bytes, text), out);
+    else if (is_of_several(view, part))
+        write_total(view, part, out);
     else
         fprintf(out, "%s %s", grows_by(view), growth_rate(view, part->bytes, text));
-    write_object_size(part, out);
+    write_object_size(view, part, out);
     if (part->stack_count) {
         fputs(part->state == PART_ONE_OF ? ", probably by " : ": ", out);
         write_causes(view, part, out);
@@ -211,13 +355,20 @@ static void write_memory(const struct leak_view *view, const struct part *part, 
 {
     char text[UNITS_TEXT], time[UNITS_TEXT];
 
-    if (part->state == PART_GROWS)
+    if (part->state < PART_ONCE)
         fprintf(out, "%s %s", grows_by(view), growth_rate(view, part->bytes, text));
     else
         fprintf(out, "%s by %s in %s", part->state == PART_ONCE ? "grew once" : "grew",
                 units_bytes(part->bytes, text),
                 units_duration((uint64_t)(watched_seconds(view) * 1e9), time));
-    if (part->memory == GROW_JEMALLOC && view->verdict) {
+    if (is_free_memory(view, part) && time_to_tell(view) > 0) {
+        fprintf(out,
+                " in jemalloc's heap (exact): free memory or objects, which change too much to "
+                "tell; try -d %s",
+                longer_time(time_to_tell(view), time));
+        return;
+    }
+    if (is_free_memory(view, part)) {
         fputs(" in jemalloc's heap, but not in objects in use (exact): free memory in it", out);
         return;
     }
@@ -252,6 +403,20 @@ static void write_hidden(const struct leak_view *view, FILE *out)
                 units_bytes((double)known->list[most - classes].size, size));
 }
 
+/* "may grow or not: a growth below 5 MiB/s would not show in 10 s; try -d 1m" */
+static void write_unsure(const struct leak_view *view, double change, const char *what, FILE *out)
+{
+    char text[UNITS_TEXT], time[UNITS_TEXT];
+
+    fprintf(out, "may grow or not: a growth below %s would not show in %s",
+            growth_rate(view, unseen_growth(view), text),
+            units_duration((uint64_t)(watched_seconds(view) * 1e9), time));
+    fprintf(out, "; %s %s (exact)", units_change(change, text), what);
+    if (view->verdict)
+        write_hidden(view, out);
+    fprintf(out, "; try -d %s", longer_time(time_to_tell(view), time));
+}
+
 static void write_nothing(const struct leak_view *view, FILE *out)
 {
     const struct verdict *verdict = view->verdict;
@@ -269,6 +434,8 @@ static void write_nothing(const struct leak_view *view, FILE *out)
                 "does not grow steadily: %s in objects in %s (exact), and no size of them grows "
                 "for certain; try -d %s",
                 change, time, longer_time(2 * watched_seconds(view), bound));
+    else if (verdict->kind == VERDICT_UNSURE)
+        write_unsure(view, verdict->growth, "in objects", out);
     else
         fprintf(out, "does not grow: %s in objects in %s (exact)", change, time);
     if (verdict->kind == VERDICT_NOTHING)
@@ -287,8 +454,12 @@ static void write_no_growth(const struct leak_view *view, FILE *out)
         looks->count ? (double)looks->list[looks->count - 1].rss - (double)looks->list[0].rss : 0;
     char text[UNITS_TEXT], time[UNITS_TEXT], bound[UNITS_TEXT];
 
-    if (grow && grow_net(grow) <= -parts_notable(view->leak, NULL, GROW_MAPPED)) {
+    if (grow && grow_net(grow) <= -parts_notable(view->leak, false, GROW_MAPPED)) {
         fprintf(out, "shrinks by %s", growth_rate(view, -grow_net(grow), text));
+        return;
+    }
+    if (time_to_tell(view) > 0) {
+        write_unsure(view, change, "of RSS", out);
         return;
     }
     fprintf(out, "does not grow: %s of RSS in %s (exact)", units_change(change, text),
@@ -296,7 +467,7 @@ static void write_no_growth(const struct leak_view *view, FILE *out)
     if (grow)
         fprintf(out,
                 "; a growth below %s, or in memory that its allocator has already, is not seen",
-                growth_rate(view, parts_notable(view->leak, NULL, GROW_LIBC), bound));
+                growth_rate(view, unseen_growth(view), bound));
 }
 
 /* What was not seen to its end is not judged. */
@@ -321,6 +492,20 @@ static void write_end(const struct leak_view *view, FILE *out)
     }
 }
 
+/* "; the RSS shrank by 12 MiB: free pages were returned" */
+static void write_shrunk(const struct leak_view *view, FILE *out)
+{
+    const struct grow *grow = view->faults ? view->faults->grow : NULL;
+    const struct grow_part *heap = grow ? &grow->sum.parts[GROW_JEMALLOC] : NULL;
+    char text[UNITS_TEXT];
+
+    if (!grow || grow_rss(grow) > -parts_notable(view->leak, NULL, GROW_JEMALLOC))
+        return;
+    fprintf(out, "; the RSS shrank by %s", units_bytes(-grow_rss(grow), text));
+    if (view->verdict && heap->now < heap->before)
+        fputs(": free pages were returned", out);
+}
+
 static void leak_answer(const struct leak_view *view, FILE *out)
 {
     struct growth_answer answer;
@@ -330,6 +515,7 @@ static void leak_answer(const struct leak_view *view, FILE *out)
         write_end(view, out);
     } else if (view->parts->count) {
         write_one_part(view, &view->parts->list[0], out);
+        write_shrunk(view, out);
     } else if (view->verdict) {
         write_nothing(view, out);
     } else if (view->samples) {
@@ -361,25 +547,6 @@ static void write_seen_rss(const struct leak_view *view, FILE *out)
 static int64_t objects_change(const struct looks *looks, unsigned class)
 {
     return (int64_t)(looks->list[looks->count - 1].objects[class] - looks->list[0].objects[class]);
-}
-
-/* The numbers of up to so many classes that have changed most; returns how many. */
-static size_t largest_changes(const struct leak_view *view, unsigned *list, size_t most)
-{
-    const struct verdict_class *classes = view->verdict->classes;
-    size_t count = 0;
-
-    for (unsigned i = 0; i < view->leak->looks.classes->count; i++) {
-        size_t at = count;
-        while (at > 0 && fabs(classes[list[at - 1]].growth) < fabs(classes[i].growth))
-            at--;
-        if (at == most || classes[i].growth == 0)
-            continue;
-        count += count < most;
-        memmove(&list[at + 1], &list[at], (count - 1 - at) * sizeof *list);
-        list[at] = i;
-    }
-    return count;
 }
 
 /* "objects: +11.7 MiB in use (exact): +11.7 MiB of 512 B, -54 KiB of 6 KiB" */
@@ -431,6 +598,18 @@ static void write_coverage(const struct leak *leak, FILE *out)
                 sampled);
 }
 
+/* Those of fewer than one in a hundred change no answer. */
+static void write_unread(const struct looks *looks, FILE *out)
+{
+    size_t unread = 0;
+
+    for (size_t i = 0; i < looks->seen_count; i++)
+        unread += looks->seen[i].stack == TABLE_NONE;
+    if (unread * 100 > looks->seen_count)
+        fprintf(out, "lost: the stacks of %.0f %% of the sampled objects cannot be read\n",
+                100 * (double)unread / (double)looks->seen_count);
+}
+
 static void write_sampled_sum(const struct leak_view *view, FILE *out)
 {
     const struct leak *leak = view->leak;
@@ -438,7 +617,7 @@ static void write_sampled_sum(const struct leak_view *view, FILE *out)
     char grown[DISPLAY_NUMBER_SIZE], shrunk[DISPLAY_NUMBER_SIZE], error[DISPLAY_NUMBER_SIZE],
         time[UNITS_TEXT];
 
-    fprintf(out, "sampled for %s: grew by %s, shrank by %s, error of the sum about %s\n",
+    fprintf(out, "sampled for %s: gains of %s, losses of %s, error of the sum about %s\n",
             units_duration(sampling_ns(&leak->sampling), time),
             display_bytes(view->display, (double)growth->grown, grown),
             display_bytes(view->display, (double)-growth->shrunk, shrunk),
@@ -458,7 +637,8 @@ static void print_next(const struct leak_view *view, FILE *out)
 {
     const int pid = (int)view->attachment->target.pid;
     const struct part *part = view->parts->count ? &view->parts->list[0] : NULL;
-    const double seconds = part ? time_for(view, part) : 0;
+    const double seconds = part ? time_for(view, part) : 0,
+                 tell = !part || is_free_memory(view, part) ? time_to_tell(view) : 0;
     const char *shows = "what fills it";
     struct language_hint hint;
     char time[UNITS_TEXT], command[ADVICE_COMMAND], reason[256];
@@ -479,16 +659,22 @@ static void print_next(const struct leak_view *view, FILE *out)
         snprintf(command, sizeof command, "jeattach leak %d -d %s", pid,
                  longer_time(seconds, time));
         shows = part->stack_count > 1 ? "which of these stacks it is" : "which calls keep them";
+    } else if (tell > 0) {
+        snprintf(command, sizeof command, "jeattach leak %d -d %s", pid, longer_time(tell, time));
+        shows = "a slower growth";
     } else if (part && part->kind == PART_OBJECTS) {
         snprintf(command, sizeof command, "jeattach peek %d", pid);
         shows = "what these objects are";
-    } else if (part && part->memory == GROW_JEMALLOC && view->verdict) {
+    } else if (part && is_free_memory(view, part)) {
         snprintf(command, sizeof command, "jeattach %s %d", view->wasteful ? "frag" : "stats", pid);
         shows = view->wasteful ? "which objects keep it" : "its parts";
     } else if (part && view->faults && view->faults->grow->refused.code == FAULT_NONE) {
         snprintf(command, sizeof command, "jeattach leak %d -d %s -v", pid,
                  longer_time(watched_seconds(view), time));
         shows = "the whole stacks";
+    } else if (!part && view->wasteful) {
+        snprintf(command, sizeof command, "jeattach frag %d", pid);
+        shows = "which objects keep free memory from being returned";
     } else if (!part && view->asked_ns < LONG_NS) {
         snprintf(command, sizeof command, "jeattach leak %d -d %s", pid,
                  longer_time((double)view->asked_ns / 1e9 * 4, time));
@@ -506,6 +692,7 @@ static void print_head(const struct leak_view *view, FILE *out)
     const bool colors = view->display->colors;
     const size_t parts =
         view->verbose || view->parts->count <= ALSO + 1 ? view->parts->count : ALSO + 1;
+    char own[OWN_LIMIT_TEXT];
     struct wrap wrap;
     FILE *lines = wrap_begin(&wrap, out);
 
@@ -519,23 +706,40 @@ static void print_head(const struct leak_view *view, FILE *out)
 
     lines = wrap_begin(&wrap, out);
     for (size_t i = 1; i < parts; i++) {
-        fputs("also ", lines);
+        fputs(is_of_several(view, &view->parts->list[i]) ? "of it " : "also ", lines);
         write_one_part(view, &view->parts->list[i], lines);
         fputc('\n', lines);
     }
     if (parts < view->parts->count)
-        fprintf(lines, "also %zu smaller parts (-v)\n", view->parts->count - parts);
+        fprintf(lines, "also %zu smaller part%s (-v)\n", view->parts->count - parts,
+                view->parts->count - parts == 1 ? "" : "s");
     if (view->faults && !has_ended(view))
         grow_write_parts(view->faults, lines);
     else
         write_seen_rss(view, lines);
+    if (view->faults && parts && !has_ended(view) &&
+        own_limit_text(&view->own_limit, view->attachment->target.stat.comm, own))
+        fprintf(lines, "own limit: %s\n", own);
     if (view->verdict)
         write_classes(view, lines);
+    if (view->samples)
+        write_unread(&view->leak->looks, lines);
     if (view->samples && view->verbose) {
         write_coverage(view->leak, lines);
         write_sampled_sum(view, lines);
     }
     wrap_end(&wrap, 2, out);
+}
+
+/* True if samples are evidence for the first line: under "does not grow", no growth is shown. */
+static bool shows_samples(const struct leak_view *view, const struct part *part)
+{
+    struct growth_answer answer;
+
+    if (part || view->verdict)
+        return part && part->kind == PART_OBJECTS;
+    growth_answer_choose(&answer, view->growth, view->samples);
+    return answer.verdict != GROWTH_NONE;
 }
 
 /* Of the first part alone: the pages of others are no evidence for it. */
@@ -546,7 +750,7 @@ static void print_table(const struct leak_view *view, size_t rows, FILE *out)
 
     if (!view->rows_given)
         display.rows = rows;
-    if (view->samples)
+    if (view->samples && (view->verbose || view->rows_given || shows_samples(view, part)))
         growth_write(view->growth, view->samples, &display, view->verbose, out);
     else if (view->faults && view->verbose)
         grow_write_table(view->faults, GROW_KINDS, 0, view->rows, out);
@@ -599,6 +803,7 @@ static const char *end_word(const struct leak_view *view)
 static const char *verdict_word(const struct leak_view *view)
 {
     static const char *const kinds[] = {[VERDICT_TOO_SHORT] = "too_short",
+                                        [VERDICT_UNSURE] = "cannot_tell",
                                         [VERDICT_NOTHING] = "nothing",
                                         [VERDICT_UNSTEADY] = "unsteady"};
     static const char *const trends[] = {[GROWTH_NONE] = "nothing",
@@ -614,7 +819,7 @@ static const char *verdict_word(const struct leak_view *view)
     if (view->verdict)
         return view->verdict->kind < VERDICT_ONCE ? kinds[view->verdict->kind] : "unsteady";
     if (!view->samples)
-        return "nothing";
+        return time_to_tell(view) > 0 ? "cannot_tell" : "nothing";
     growth_answer_choose(&answer, view->growth, view->samples);
     return trends[answer.verdict];
 }
@@ -625,6 +830,7 @@ static void json_growing(const struct leak_view *view, const struct part *part, 
     json_text(json, "kind", part->kind == PART_OBJECTS ? "objects" : grow_kind_name(part->memory));
     json_text(json, "verdict", part_word(part));
     json_number_or_null(json, "size", part->size, part->size);
+    json_text_or_null(json, "class", class_name(view, part));
     json_rounded(json, "bytes", trunc(part->bytes));
     json_rounded(json, "error", trunc(part->error));
     json_rounded(json, "bytes_per_s", trunc(part->bytes / fmax(watched_seconds(view), 1e-3)));

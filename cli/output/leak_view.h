@@ -4,6 +4,7 @@
 #include "base/json.h"
 #include "cli/output/grow_view.h"
 #include "profile/views/growth.h"
+#include "run/explain/own_limit.h"
 #include "run/leak/parts.h"
 
 struct leak_view {
@@ -11,8 +12,9 @@ struct leak_view {
     const struct leak *leak;
     const struct verdict *verdict; /* NULL: there are no counts by size */
     const struct parts *parts;
-    const struct samples *samples;  /* of the profiles; NULL: none */
-    const struct growth *growth;    /* of them */
+    const struct samples *samples; /* of the profiles; NULL: none */
+    const struct growth *growth;   /* of them */
+    struct own_limit own_limit;
     bool wasteful;                  /* frag has something to say of it */
     const struct grow_view *faults; /* NULL: nothing was seen of pages and page faults */
     const struct display *display;

@@ -232,20 +232,36 @@ static bool wants_samples(const struct options *options)
     return options->by_samples || options->settle_ns;
 }
 
-/* Whether frag would name waste: of the end of the watch. */
+/* Whether frag would name waste. */
 static bool is_wasteful(struct attachment *attachment)
 {
     struct account account;
     struct account_sum sum;
     struct fault ignored;
-    bool known = attachment_renew(attachment, interrupt_flag(), &ignored) == FAULT_NONE &&
-                 account_read_records(&account, attachment, &ignored) == FAULT_NONE;
 
-    attachment_rest(attachment);
-    if (!known)
+    if (account_read_records(&account, attachment, &ignored) != FAULT_NONE)
         return false;
     sum = account_sum_up(&account);
     return account_is_wasteful(&sum);
+}
+
+/* The Ctrl-C that has ended the watch does not end this. */
+static void look_at_end(struct leak_verb *verb)
+{
+    struct attachment *attachment = &verb->attachment;
+    struct leak *leak = &verb->leak;
+    struct fault ignored;
+
+    if (leak->ended.code != FAULT_NONE || !looks_counted(&leak->looks))
+        return;
+    if (attachment_renew(attachment, interrupt_again_flag(), &ignored) == FAULT_NONE) {
+        grown_classes_find(leak->grown, &leak->looks, &leak->grow.pages, attachment);
+        verb->view.wasteful =
+            !verb->options->json && leak->grows &&
+            (parts_have_free_memory(leak) || looks_judge_rss(&leak->looks).kind != VERDICT_GROWS) &&
+            is_wasteful(attachment);
+    }
+    attachment_rest(attachment);
 }
 
 static fault_code perform_leak(struct leak_verb *verb, struct fault *fault)
@@ -272,8 +288,9 @@ static fault_code perform_leak(struct leak_verb *verb, struct fault *fault)
     }
     if (rc != FAULT_NONE)
         return rc;
-    verb->view.wasteful = !options->json && leak->grows && looks_counted(&leak->looks) &&
-                          is_wasteful(&verb->attachment);
+    look_at_end(verb);
+    verb->view.own_limit =
+        own_limit_find(leak->grow.heaps, &verb->attachment.target, &verb->attachment.memory);
     verb->presentation.events = &verb->job.events;
     return leak->profiled ? show_samples(verb, fault) : show_faults(verb, fault);
 }

@@ -48,11 +48,13 @@ static void print_peek(const struct job *job, const struct peek *peek, const cha
 static fault_code look(struct job *job, const char *origin, struct fault *fault)
 {
     struct peek *peek = malloc(sizeof *peek);
+    const struct peek_request request = {.samples = job->options->samples,
+                                         .is_still = origin != NULL};
     fault_code rc;
 
     if (!peek)
         return fault_set(fault, FAULT_INTERNAL, ENOMEM, "look at the objects", "the sample");
-    rc = peek_run(peek, job->attachment, job->options->samples, origin != NULL, fault);
+    rc = peek_run(peek, job->attachment, &request, fault);
     if (rc == FAULT_NONE && !origin)
         rc = target_check(&job->attachment->target, fault);
     if (rc == FAULT_NONE)

@@ -78,6 +78,29 @@ size_t growth_shown(const struct growth *growth, const struct display *display)
     return shown;
 }
 
+static enum growth_verdict verdict_of(const struct growth_row *row)
+{
+    switch (row->trend.verdict) {
+    case TREND_GROWS:
+        return GROWTH_GOES_ON;
+    case TREND_CANDIDATE:
+        return GROWTH_ONE_OF;
+    case TREND_STOPPED:
+        return GROWTH_STOPPED;
+    default:
+        return GROWTH_NONE;
+    }
+}
+
+/* Under an answer that says nothing grows, no number is called growth. */
+static const char *heading_of(const struct growth *growth)
+{
+    for (size_t i = 0; i < growth->count; i++)
+        if (verdict_of(&growth->rows[i]) != GROWTH_NONE)
+            return "growth";
+    return "change";
+}
+
 enum { CALL_INDENT = 12, LINE_STACK = 44 /* columns of a stack in a line of 80 */ };
 
 /*
@@ -159,10 +182,10 @@ void growth_write(const struct growth *growth, const struct samples *samples,
         return;
     }
     if (shown && calls)
-        fprintf(out, "%11s %24s %13s %s\n", "growth", "interval (95 %)", rate,
+        fprintf(out, "%11s %24s %13s %s\n", heading_of(growth), "interval (95 %)", rate,
                 "trend, and the stack below");
     else if (shown)
-        fprintf(out, "%11s %12s %-9s stack\n", "growth", rate, "trend");
+        fprintf(out, "%11s %12s %-9s stack\n", heading_of(growth), rate, "trend");
     for (size_t i = 0; i < shown; i++)
         left_out += write_stack_row(growth, samples, display, calls, &growth->rows[i], out);
     if (left_out)
@@ -199,20 +222,6 @@ const char *growth_evidence_text(const struct samples *samples)
         samples->evidence == EVIDENCE_SAMPLES && (samples->period <= 1 || !samples->same_process);
 
     return samples->compares && !plain ? texts[samples->evidence] : NULL;
-}
-
-static enum growth_verdict verdict_of(const struct growth_row *row)
-{
-    switch (row->trend.verdict) {
-    case TREND_GROWS:
-        return GROWTH_GOES_ON;
-    case TREND_CANDIDATE:
-        return GROWTH_ONE_OF;
-    case TREND_STOPPED:
-        return GROWTH_STOPPED;
-    default:
-        return GROWTH_NONE;
-    }
 }
 
 void growth_answer_choose(struct growth_answer *answer, const struct growth *growth,

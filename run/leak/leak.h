@@ -7,6 +7,7 @@
 
 #include "run/between.h"
 #include "run/grow/grow.h"
+#include "run/leak/grown_class.h"
 #include "run/leak/looks.h"
 #include "run/sampling.h"
 
@@ -39,6 +40,7 @@ struct leak {
     struct between between; /* while it sampled */
     bool silent;            /* threads may allocate without being sampled */
     struct looks looks;
+    struct grown_class grown[GROWN_CLASSES]; /* set by the user, with grown_classes_find */
     struct grow grow;
     bool grows;               /* grow has seen something */
     struct fault no_grow;     /* why not; FAULT_NONE: it was not asked for */

@@ -206,7 +206,7 @@ static void add_unsteady(struct parts *parts, const struct leak *leak,
 void parts_of_objects(struct parts *parts, const struct leak *leak, const struct verdict *verdict,
                       const struct samples *samples)
 {
-    if (verdict->kind == VERDICT_NOTHING || verdict->kind == VERDICT_UNSTEADY)
+    if (verdict->kind > VERDICT_TOO_SHORT && verdict->kind < VERDICT_ONCE)
         add_unsteady(parts, leak, verdict);
     if (verdict->kind >= VERDICT_ONCE)
         add_certain(parts, leak, verdict, samples);
@@ -216,35 +216,49 @@ void parts_of_objects(struct parts *parts, const struct leak *leak, const struct
  * Memory of unknown use is an allocator's, unless the process is known to have another one. A
  * collector's memory grows from one collection to the next.
  */
-static bool is_of_allocator(const struct grow *grow, const struct verdict *verdict,
-                            enum grow_kind kind)
+static bool is_of_allocator(const struct grow *grow, bool counted, enum grow_kind kind)
 {
     if (kind == GROW_MAPPED)
         return heap_kinds_collector(grow->heaps) != HEAP_KINDS ||
-               (!verdict && !grow->sum.parts[GROW_LIBC].now);
+               (!counted && !grow->sum.parts[GROW_LIBC].now);
     return kind == GROW_JEMALLOC || kind == GROW_LIBC || kind == GROW_PYMALLOC;
 }
 
-/* Memory that sampled objects take besides their own: the tool's doing. */
-static double taken_by_sampling(const struct looks *looks)
+/* What objects have grown by, and what sampled ones take besides their own: the tool's doing. */
+static double taken_by_objects(const struct looks *looks)
 {
-    const double before = (double)looks->list[0].promoted,
-                 after = (double)looks->list[looks->count - 1].promoted;
+    const struct look *last = &looks->list[looks->count - 1];
+    const double before = (double)looks->list[0].promoted, after = (double)last->promoted;
 
-    return fmax(after - before, 0) * PROMOTED;
+    return fmax(bytes_at(looks, looks->count - 1, TABLE_NONE) - bytes_at(looks, 0, TABLE_NONE), 0) +
+           fmax(after - before, 0) * PROMOTED;
 }
 
-double parts_notable(const struct leak *leak, const struct verdict *verdict, enum grow_kind kind)
+/* What is in flight is not likely to stay. */
+static double gained_by(const struct grow *grow, enum grow_kind kind)
+{
+    const struct grow_part *sum = &grow->sum.parts[kind];
+    const double in_flight = grow_kind_is_private(kind) ? sum->in_flight : 0;
+
+    return grow_bytes(grow, (double)sum->gained - (double)sum->lost - in_flight);
+}
+
+double parts_notable(const struct leak *leak, bool counted, enum grow_kind kind)
 {
     const struct grow *grow = &leak->grow;
     const double rss = (double)grow->after.usage.rss;
 
     if (kind == GROW_FILES)
         return NOTABLE_FILES;
-    if (kind == GROW_JEMALLOC && verdict)
-        return fmax(NOTABLE_FREE, FREE_PART * rss) + fmax(verdict->growth, 0) +
-               taken_by_sampling(&leak->looks);
-    return is_of_allocator(grow, verdict, kind) ? fmax(NOTABLE, HEAP_PART * rss) : NOTABLE;
+    if (kind == GROW_JEMALLOC && counted)
+        return fmax(NOTABLE_FREE, FREE_PART * rss) + taken_by_objects(&leak->looks);
+    return is_of_allocator(grow, counted, kind) ? fmax(NOTABLE, HEAP_PART * rss) : NOTABLE;
+}
+
+bool parts_have_free_memory(const struct leak *leak)
+{
+    return leak->grows && looks_counted(&leak->looks) &&
+           gained_by(&leak->grow, GROW_JEMALLOC) >= parts_notable(leak, true, GROW_JEMALLOC);
 }
 
 void parts_of_memory(struct parts *parts, const struct leak *leak, const struct verdict *verdict)
@@ -253,15 +267,11 @@ void parts_of_memory(struct parts *parts, const struct leak *leak, const struct 
     const struct verdict_total total = looks_judge_rss(&leak->looks);
 
     for (enum grow_kind kind = 0; kind < GROW_KINDS; kind++) {
-        const struct grow_part *sum = &grow->sum.parts[kind];
-        /* What is in flight is not likely to stay. */
-        const double in_flight = grow_kind_is_private(kind) ? sum->in_flight : 0;
-        struct part part = {
-            .kind = PART_MEMORY,
-            .state = total.kind == VERDICT_ONCE ? PART_ONCE : PART_UNSTEADY,
-            .memory = kind,
-            .bytes = grow_bytes(grow, (double)sum->gained - (double)sum->lost - in_flight),
-            .handed_on = is_of_allocator(grow, verdict, kind)};
+        struct part part = {.kind = PART_MEMORY,
+                            .state = total.kind == VERDICT_ONCE ? PART_ONCE : PART_UNSTEADY,
+                            .memory = kind,
+                            .bytes = gained_by(grow, kind),
+                            .handed_on = is_of_allocator(grow, verdict != NULL, kind)};
         if (total.kind == VERDICT_GROWS)
             part.state = part.handed_on ? PART_ONE_OF : PART_GROWS;
         /* Of a process that has ended it is not known which mappings are jemalloc's. */
@@ -269,10 +279,12 @@ void parts_of_memory(struct parts *parts, const struct leak *leak, const struct 
             continue;
         if (kind == GROW_SHARED && part.bytes > 0) /* not what others have had before */
             part.bytes -= grow_bytes(grow, (double)grow_pages_only_touched(&grow->pages));
-        if (part.bytes < parts_notable(leak, verdict, kind))
+        if (kind == GROW_LIBC) /* large objects move there from mappings of their own */
+            part.bytes += fmin(0, gained_by(grow, GROW_MAPPED));
+        if (part.bytes < parts_notable(leak, verdict != NULL, kind))
             continue;
         if (kind == GROW_JEMALLOC && verdict) /* what objects have not: free space, own data */
-            part.bytes -= fmax(verdict->growth, 0) + taken_by_sampling(&leak->looks);
+            part.bytes -= taken_by_objects(&leak->looks);
         parts_add(parts, &part);
     }
 }

@@ -55,7 +55,12 @@ struct parts {
  */
 void parts_of_objects(struct parts *parts, const struct leak *leak, const struct verdict *verdict,
                       const struct samples *samples);
-/* Growth of a kind of memory that is no growth, bytes: it may come and go. */
-double parts_notable(const struct leak *leak, const struct verdict *verdict, enum grow_kind kind);
+/*
+ * Growth of a kind of memory that is no growth, bytes: it may come and go. counted: jemalloc's
+ * objects are, by looks.
+ */
+double parts_notable(const struct leak *leak, bool counted, enum grow_kind kind);
+/* True if jemalloc's pages grow by more than its objects: parts_of_memory will have that part. */
+bool parts_have_free_memory(const struct leak *leak);
 /* Adds those outside jemalloc's objects, which page faults and the kernel's counts show. */
 void parts_of_memory(struct parts *parts, const struct leak *leak, const struct verdict *verdict);

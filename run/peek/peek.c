@@ -60,9 +60,9 @@ static const char stage[] = "look at the objects";
 struct peek_pass {
     struct peek *peek;
     struct attachment *attachment;
+    const struct peek_request *request;
     struct extents *extents;
     struct presence_map presence;
-    bool is_still;
     struct extent last; /* that was read after the pieces of the batch; objects 0: none */
     struct peek_piece {
         size_t len; /* 0: not to be read */
@@ -92,10 +92,19 @@ static fault_code check_peek_time(const struct attachment *attachment, struct fa
 struct offer {
     struct peek_draw draw;
     const struct attachment *attachment;
+    const struct peek_request *request;
     size_t extents;
     fault_code ended;
     struct fault fault;
 };
+
+static bool is_asked_for(const struct peek_request *request, uint64_t size)
+{
+    for (size_t i = 0; i < request->size_count; i++)
+        if (request->sizes[i] == size)
+            return true;
+    return !request->size_count;
+}
 
 static bool offer_extent(void *ctx, const struct extent *extent)
 {
@@ -103,13 +112,18 @@ static bool offer_extent(void *ctx, const struct extent *extent)
 
     if (++offer->extents % 1024 == 0)
         offer->ended = check_peek_time(offer->attachment, &offer->fault);
-    return offer->ended == FAULT_NONE && peek_draw_offer(&offer->draw, extent);
+    return offer->ended == FAULT_NONE &&
+           (!is_asked_for(offer->request, extent->size) || peek_draw_offer(&offer->draw, extent));
 }
 
-static fault_code choose_objects(struct peek_pass *pass, size_t samples, struct fault *fault)
+static fault_code choose_objects(struct peek_pass *pass, struct fault *fault)
 {
-    struct offer offer = {.draw = {.peek = pass->peek, .samples = samples},
-                          .attachment = pass->attachment};
+    const size_t wanted = pass->request->samples ? pass->request->samples : PEEK_SAMPLES;
+    struct offer offer = {
+        .draw = {.peek = pass->peek,
+                 .samples = wanted < PEEK_SAMPLES_MAX ? wanted : PEEK_SAMPLES_MAX},
+        .attachment = pass->attachment,
+        .request = pass->request};
     fault_code rc = extents_each(pass->extents, offer_extent, &offer, &pass->peek->pass, fault);
 
     if (offer.ended != FAULT_NONE) {
@@ -163,7 +177,7 @@ static bool is_still_in_use(struct peek_pass *pass, const struct peek_sample *sa
     struct extent *extent = &pass->last;
     uint64_t at;
 
-    if (pass->is_still)
+    if (pass->request->is_still)
         return true;
     /* Samples are in the order of addresses, so those of a slab follow each other. */
     if (sample->addr < extent->start ||
@@ -207,7 +221,7 @@ static void judge_sample(struct peek_pass *pass, struct peek_sample *sample, siz
     if (sample->state != PEEK_CHOSEN)
         return;
     if (!pieces[0].read) {
-        sample->state = pass->is_still ? PEEK_UNWRITTEN : PEEK_FREED;
+        sample->state = pass->request->is_still ? PEEK_UNWRITTEN : PEEK_FREED;
         return;
     }
     sample->content = contents_judge(pass->peek->contents, &bytes);
@@ -254,7 +268,7 @@ static fault_code open_peek(struct peek_pass *pass, struct fault *fault)
     presence->pages.fd = -1;
     if (!presence->is_file)
         err = pagemap_open(&presence->pages, target->proc, target_via(target));
-    source.is_still = pass->is_still;
+    source.is_still = pass->request->is_still;
     if (err && !memory_is_pinned(&attachment->memory)) /* extents_open has a better cause */
         return fault_set(fault, FAULT_DENIED, -err, stage, "/proc/%d/pagemap", (int)target->pid);
     pass->peek->contents = contents_new(&attachment->memory, &attachment->modules, target);
@@ -263,8 +277,8 @@ static fault_code open_peek(struct peek_pass *pass, struct fault *fault)
     return refuse_objects(extents_open(&pass->extents, &source, fault), fault);
 }
 
-fault_code peek_run(struct peek *peek, struct attachment *attachment, size_t samples, bool is_still,
-                    struct fault *fault)
+fault_code peek_run(struct peek *peek, struct attachment *attachment,
+                    const struct peek_request *request, struct fault *fault)
 {
     struct peek_pass *pass = calloc(1, sizeof *pass);
     uint64_t began = clock_now();
@@ -273,16 +287,13 @@ fault_code peek_run(struct peek *peek, struct attachment *attachment, size_t sam
     memset(peek, 0, sizeof *peek);
     if (!pass)
         return peek_out_of_memory(fault);
-    samples = samples ? samples : PEEK_SAMPLES;
     pass->peek = peek;
     pass->attachment = attachment;
-    pass->is_still = is_still;
+    pass->request = request;
     peek_draw_seed(peek);
     rc = open_peek(pass, fault);
     if (rc == FAULT_NONE)
-        rc = refuse_objects(
-            choose_objects(pass, samples < PEEK_SAMPLES_MAX ? samples : PEEK_SAMPLES_MAX, fault),
-            fault);
+        rc = refuse_objects(choose_objects(pass, fault), fault);
     if (rc == FAULT_NONE)
         rc = look_at_samples(pass, fault);
     if (rc == FAULT_NONE)

@@ -90,11 +90,18 @@ struct peek {
     uint64_t random;
 };
 
+struct peek_request {
+    size_t samples; /* at most; 0: PEEK_SAMPLES */
+    bool is_still;  /* nothing changes: a core file */
+    const uint64_t *sizes;
+    size_t size_count; /* only objects of these sizes; 0: all */
+};
+
 /*
- * Takes the sample and judges it: `samples` objects at most, 0: PEEK_SAMPLES. peek_free
- * releases it, after a failure, too. FAULT_OBJECTS_UNREADABLE: see extents_open. FAULT_INTERRUPTED,
- * FAULT_TOO_LATE: the deadline of the attachment.
+ * Takes the sample and judges it. peek_free releases it, after a failure, too.
+ * FAULT_OBJECTS_UNREADABLE: see extents_open. FAULT_INTERRUPTED, FAULT_TOO_LATE: the deadline of
+ * the attachment.
  */
-fault_code peek_run(struct peek *peek, struct attachment *attachment, size_t samples, bool is_still,
-                    struct fault *fault);
+fault_code peek_run(struct peek *peek, struct attachment *attachment,
+                    const struct peek_request *request, struct fault *fault);
 void peek_free(struct peek *peek);

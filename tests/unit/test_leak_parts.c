@@ -41,6 +41,8 @@ static void make_scene(struct scene *scene, const double mib[LOOKS])
                                       .classes = scene->grown};
     scene->grown[0].growth = scene->verdict.growth;
     scene->samples.count = STACKS;
+    looks->live = (struct live *)scene; /* never read */
+    scene->leak.grows = true;
     scene->leak.grow.pages.map.page = 4096;
     scene->leak.grow.after.usage.rss = 100 * MIB;
 }
@@ -180,6 +182,14 @@ static void test_memory(void)
     CHECK(make_memory(&scene, GROW_MAPPED, 20, &scene.verdict)->state == PART_GROWS);
     scene.leak.grow.heaps = 1u << HEAP_V8; /* a collector's heap */
     CHECK(make_memory(&scene, GROW_MAPPED, 20, &scene.verdict)->state == PART_ONE_OF);
+    make_scene(&scene, rising); /* glibc maps no more objects of that size on their own */
+    make_memory(&scene, GROW_LIBC, 20, NULL);
+    for (unsigned lost = 15; lost <= 20; lost += 5) {
+        scene.parts.count = 0;
+        scene.leak.grow.sum.parts[GROW_MAPPED].lost = lost * MIB / 4096;
+        parts_of_memory(&scene.parts, &scene.leak, NULL);
+        CHECK(lost == 15 ? scene.parts.list[0].bytes == 5 * MIB : !scene.parts.count);
+    }
     make_scene(&scene, swinging);
     CHECK(make_memory(&scene, GROW_STACKS, 20, NULL)->state == PART_UNSTEADY);
 }
@@ -189,11 +199,14 @@ static void test_heap(void)
 {
     struct scene scene;
 
+    make_scene(&scene, rising);
+    make_memory(&scene, GROW_JEMALLOC, 20, &scene.verdict);
+    CHECK(scene.parts.count == 0 && !parts_have_free_memory(&scene.leak));
     make_scene(&scene, level);
     make_memory(&scene, GROW_JEMALLOC, 1, &scene.verdict); /* it may come and go */
-    CHECK(scene.parts.count == 0);
+    CHECK(scene.parts.count == 0 && !parts_have_free_memory(&scene.leak));
     make_memory(&scene, GROW_JEMALLOC, 20, &scene.verdict);
-    CHECK(scene.parts.count == 1);
+    CHECK(scene.parts.count == 1 && parts_have_free_memory(&scene.leak));
     CHECK(scene.parts.list[0].bytes == 20 * MIB);
     scene.leak.looks.list[LOOKS - 1].promoted = 1024; /* sampled objects take 20 KiB each */
     make_memory(&scene, GROW_JEMALLOC, 20, &scene.verdict);

@@ -47,7 +47,7 @@ static void begin(void)
 static void grow(size_t class, double units)
 {
     for (size_t i = 0; i < LOOKS; i++)
-        made.bytes[i][class] += (uint64_t)(units * UNIT * made.looks[i].seconds / 30);
+        made.bytes[i][class] += (uint64_t)(int64_t)(units * UNIT * made.looks[i].seconds / 30);
 }
 
 static void add(uint32_t stack, uint32_t class, uint32_t first, uint32_t last)
@@ -356,8 +356,77 @@ static void test_steps(void)
     verdict_free(&verdict);
 }
 
+/*
+ * Objects that get another size: those of one class grow, and as many of another are freed. Where
+ * sampling began late, none of these may have a sample, and another class alone does not tell.
+ */
+static void test_moves(void)
+{
+    struct verdict verdict;
+
+    for (int leaks = 0; leaks < 2; leaks++) {
+        begin();
+        grow(0, 40);
+        grow(1, -40);
+        bear(OTHER, 0, 40);
+        bear(OTHER, 1, leaks ? 5 : 0);
+        grow(2, leaks ? 15 : 0);
+        bear(LEAK, 2, leaks ? 15 : 0);
+        verdict = judge();
+        CHECK(!verdict.stacks[OTHER].grows && verdict.stacks[LEAK].grows == leaks);
+        CHECK(verdict.kind == (leaks ? VERDICT_GROWS : VERDICT_NOTHING));
+        CHECK(verdict.classes[0].grows && !verdict.stacks[OTHER].candidate);
+        verdict_free(&verdict);
+    }
+    begin(); /* a cache that is emptied beside a leak */
+    grow(0, 40);
+    grow(1, -90);
+    bear(LEAK, 0, 40);
+    verdict = judge();
+    CHECK(verdict.stacks[LEAK].grows);
+    verdict_free(&verdict);
+    begin(); /* just as fast, and all of it was sampled */
+    memset(made.bytes, 0, sizeof made.bytes);
+    for (size_t i = 0; i < LOOKS; i++)
+        made.bytes[i][1] = 40 * UNIT;
+    grow(0, 40);
+    grow(1, -40);
+    bear(LEAK, 0, 40);
+    kill(OTHER, 1, 40);
+    made.input.from_start = true;
+    verdict = judge();
+    CHECK(verdict.stacks[LEAK].grows && !verdict.stacks[OTHER].grows);
+    verdict_free(&verdict);
+}
+
+/* Memory that goes up and down hides a growth: of how much, and what watch would show it. */
+static void test_unsure(void)
+{
+    static const double pattern[] = {0, 30, 10, -20, 25, -30, 5};
+    double seconds[LOOKS], bytes[LOOKS];
+
+    for (int much = 0; much < 2; much++) {
+        begin();
+        for (size_t i = 0; i < LOOKS; i++) {
+            made.bytes[i][0] +=
+                (uint64_t)(int64_t)(pattern[i % ARRAY_LEN(pattern)] * (much ? UNIT : UNIT / 64));
+            seconds[i] = made.looks[i].seconds;
+            bytes[i] = (double)made.bytes[i][0];
+        }
+        struct verdict verdict = judge();
+        struct verdict_total total = verdict_of_total(seconds, bytes, LOOKS);
+        CHECK(verdict.kind == (much ? VERDICT_UNSURE : VERDICT_NOTHING));
+        CHECK(total.kind == verdict.kind && total.bound == verdict.bound);
+        CHECK((verdict.bound > 30 * 1048576.0) == much &&
+              (verdict_watch(verdict.bound) > 30) == much);
+        verdict_free(&verdict);
+    }
+}
+
 int main(void)
 {
+    test_moves();
+    test_unsure();
     test_steps();
     test_share();
     test_noise();
