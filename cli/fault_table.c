@@ -102,7 +102,7 @@ static const struct fault_row rows[] = {
      "if it does not run under an interposer (Wine), name one of its threads: --thread TID; the "
      "target was not touched"},
     {FAULT_NO_SAFE_POINT, "no_safe_point", EXIT_NO_SAFE_POINT,
-     "no thread was at a safe point in time: %W",
+     "no thread was at a safe point before the timeout: %W",
      "try again, or raise --timeout; the target was not changed"},
     {FAULT_NO_UNWINDER, "no_unwinder", EXIT_NO_SAFE_POINT,
      "no thread was at a safe point: %W; its stack could not be unwound, because libunwind is not "
@@ -160,7 +160,7 @@ static const struct fault_row rows[] = {
      "another "
      "build of the program, or, where jemalloc is a library, LD_PRELOAD=FILE"},
     {FAULT_PROF_DISABLED, "profiling_disabled", EXIT_NO_PROFILING,
-     "profiling was not enabled when it was started (opt.prof is false): %W",
+     "profiling was not enabled when it was started (opt.prof is false; %W)",
      "start it with %V=prof:true,prof_active:false in its environment; no jemalloc can enable "
      "profiling later"},
     {FAULT_NO_COUNTS, "no_counts", EXIT_REFUSED,

@@ -221,7 +221,7 @@ static void print_read(const struct job *job)
     if (read->count > 1)
         snprintf(times, sizeof times, "%u times, ", read->count);
     if (read->last.unsettled)
-        snprintf(unsettled, sizeof unsettled, ", %zu left out as not consistent",
+        snprintf(unsettled, sizeof unsettled, ", %zu left out that changed during the read",
                  read->last.unsettled);
     message("%s[%d] profile read from memory %sin %s%s: %zu stack%s%s, %zu thread%s%s",
             message_clean(attachment->target.stat.comm, clean, sizeof clean),

@@ -178,8 +178,9 @@ void notes_print_profile(void *ctx, const struct run_note *note)
             message("the perf map is not used: %s", strerror((int)count));
         break;
     case NOTE_STACKS_TRUNCATED:
-        message("%llu stack%s as deep as jemalloc records: %s in [truncated]", count,
-                count == 1 ? " is" : "s are", count == 1 ? "it ends" : "they end");
+        message("%llu stack%s as deep as jemalloc records: outer calls may be missing "
+                "([truncated])",
+                count, count == 1 ? " is" : "s are");
         break;
     case NOTE_PERIODS_DIFFER:
         message("the two profiles have different sampling periods: %s and %s",
@@ -230,9 +231,10 @@ void notes_print(void *ctx, const struct run_note *note)
         message("new threads are not sampled (prof.thread_active_init is false)");
         break;
     case NOTE_THREADS_MISSED:
-        message("%llu of %llu threads do not sample: they did not reach a safe point in time, and "
-                "jemalloc %s does not make them sample again",
-                (unsigned long long)note->count, (unsigned long long)note->total, note->version);
+        message(
+            "%llu of %llu threads do not sample: they reached no safe point before the timeout, "
+            "and jemalloc %s does not make them sample again",
+            (unsigned long long)note->count, (unsigned long long)note->total, note->version);
         break;
     case NOTE_THREADS_UNSURE:
         message("%llu of %llu threads sample only if they have not sampled before, which a build "
@@ -250,8 +252,8 @@ void notes_print(void *ctx, const struct run_note *note)
         break;
     case NOTE_SWITCHED_ON:
         if (verbose)
-            message("prof.active: false -> true until the end; if jeattach is killed before, "
-                    "switch it off with: jeattach off %d",
+            message("prof.active: false -> true until the end of this run; if jeattach is killed "
+                    "before, switch it off with: jeattach off %d",
                     pid);
         break;
     case NOTE_SWITCHED_BY_ANOTHER:

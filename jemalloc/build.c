@@ -116,11 +116,13 @@ fault_code build_read(struct injection *injection, const struct instance *instan
 
 fault_code build_can_profile(const struct build *build, struct fault *fault)
 {
+    const int release = (int)strcspn(build->text, "-"); /* a commit follows */
+
     if (build->config_prof != FACT_YES)
-        return fault_set(fault, FAULT_PROF_ABSENT, 0, "read config.prof", "jemalloc %s",
+        return fault_set(fault, FAULT_PROF_ABSENT, 0, "read config.prof", "jemalloc %.*s", release,
                          build->text);
     if (build->opt_prof != FACT_YES)
-        return fault_set(fault, FAULT_PROF_DISABLED, 0, "read opt.prof", "jemalloc %s",
+        return fault_set(fault, FAULT_PROF_DISABLED, 0, "read opt.prof", "jemalloc %.*s", release,
                          build->text);
     return FAULT_NONE;
 }

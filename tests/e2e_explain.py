@@ -166,6 +166,18 @@ class Explain(Case):
         self.assertNotIn("machine has memory for", text)
         self.assertEqual(answer["headline"], "growth")
         lib.end_process(process)
+        node = os.path.join(self.directory(), "node")
+        shutil.copy(program, node)
+        process = self.started(node, "-c", GROWING, str(2000 * MIB), "private",
+                               "--max-old-space-size=3000")
+        text, answer = self.explain(process.pid)
+        self.assertEqual(answer["growth"]["state"], "growing", answer)
+        self.assertIsNone(answer["growth"]["limit_in_ns"])
+        self.assertIsNone(answer["own_limit"]["reached_in_ns"])
+        self.assertRegex(text.replace("\n", " "),
+                         r" grows by \S+ MiB/s: the JavaScript heap grows up to its own "
+                         r"--max-old-space-size 2\.93 GiB; it uses ")
+        lib.end_process(process)
 
     def test_language_beside_jemalloc(self):
         """Of a language's objects outside jemalloc, its own tool tells more."""

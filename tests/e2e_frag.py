@@ -70,8 +70,8 @@ class Frag(lib.TestCase):
         self.assertGreater(first["least"] + 2 * first["error"], 0.9 * first["bytes"])
         self.assertRegex(
             told["answer"],
-            r"\A(?:about )?[\d.]+(?: MiB)? of [\d.]+ MiB of waste are in 48-byte slabs pinned by .*\b%s \("
-            r"frag\.c:\d+\)" % function,
+            r"\Awastes [\d.]+ MiB: (?:about )?[\d.]+ MiB of it is free space in 48-byte slabs, which "
+            r"objects of .*\b%s \(frag\.c:\d+\) keep\b.* \(samples\)\Z" % function,
         )
 
     def row_of(self, told, function):
@@ -96,7 +96,7 @@ class Frag(lib.TestCase):
         answer, rest = text.split("\n", 1)
         self.assertEqual(answer, "frag[%d] %s" % (process.pid, told["answer"]))
         self.assertRegex(rest, r"\ARSS .*:\n  in use  (?s:.*)\n  slabs ")
-        self.assertRegex(rest, r"by samples of the same size")
+        self.assertRegex(rest, r"stacks: [\d.]+ MiB by samples")
         self.assertRegex(rest, r"\nhelps: a restart; jeattach purge does not")
         self.assertIn("%s (frag.c:" % function, rest)
         self.assertIsNone(process.poll())
@@ -124,10 +124,12 @@ class Frag(lib.TestCase):
         self.assertIs(cache, told["rows"][0])
         self.assertLess(cache["least"], 0.5 * cache["bytes"])
         self.assertGreater(kept["most"], 0.5 * waste)
-        self.assertIn("it is not known who pins them", told["answer"])
-        self.assertNotIn("pinned by", told["answer"])
+        self.assertIn("it is not known which stack keeps them", told["answer"])
+        self.assertNotIn("which objects of", told["answer"])
         text = self.assert_ran(lib.run_tool("frag", process.pid)).text
         self.assertRegex(text, r"\n\? +[\d.]+ MiB")
+        for line in text.split("\nhelps: ")[0].splitlines()[1:]:
+            self.assertLessEqual(len(line), 80, line)
 
     def assert_as_counted(self, told, process):
         """By jemalloc itself; the report may use an object, and so may a cache."""
@@ -169,7 +171,8 @@ class Frag(lib.TestCase):
                 self.assertGreater(told["by_samples"], 0.7 * told["parts"]["slabs"])
                 self.assertNotIn("before sampling began", text)
                 self.assertRegex(
-                    told["answer"], r" of waste are in slabs of [34] sizes pinned by .*session_new"
+                    told["answer"],
+                    r" is free space in slabs of [34] sizes, which objects of .*session_new"
                 )
                 if sample == 14:
                     self.assert_as_counted(told, process)
@@ -230,7 +233,7 @@ class Frag(lib.TestCase):
         told = self.frag("-v", process.pid)
         self.assertLess(told["rows"][0]["class_bytes"], 0.6 * waste)
         self.assertGreater(told["parts"]["absent"], 0.4 * waste)
-        part, whole = re.match(r"(?:about )?(\S+)(?: MiB)? of (\S+) MiB of waste",
+        whole, part = re.match(r"wastes (\S+) MiB: (?:about )?(\S+) MiB of it is free space in ",
                                told["answer"]).groups()
         self.assertLessEqual(float(part), float(whole))
 
@@ -251,7 +254,7 @@ class Frag(lib.TestCase):
         self.assertEqual((told["verdict"], told["profile"]), ("slabs", "disabled"))
         self.assertRegex(
             told["answer"],
-            r"in 48-byte slabs; which stacks keep them is not known: profiling was not enabled "
+            r"in 48-byte slabs \(exact\); which stacks keep them is not known: profiling was not enabled "
             r"\(opt\.prof\)\Z",
         )
         text = self.assert_ran(lib.run_tool("frag", process.pid)).text
@@ -279,7 +282,7 @@ class Frag(lib.TestCase):
         self.assertLess(waste, 1 << 16)
         self.assertLess(told["parts"]["slabs"], 1 << 18)
         text = self.assert_ran(lib.run_tool("frag", process.pid)).text
-        self.assertRegex(text, r"\Afrag\[\d+\] no waste to speak of: .* \(RSS\)")
+        self.assertRegex(text, r"\Afrag\[\d+\] wastes little: .* \(exact\)\n")
         self.assertNotIn("free space   share", text)
 
 

@@ -93,7 +93,7 @@ class TestCase(lib.TestCase):
 class Record(TestCase):
     def test_profile(self):
         """Former state, dump, former state; no file on the target's side."""
-        read = (r"profile read from memory in .*: \d+ stacks(?:, \d+ left out as not consistent)?, "
+        read = (r"profile read from memory in .*: \d+ stacks(?:, \d+ left out that changed during the read)?, "
                 r"\d+ threads?; no thread was stopped\n\Z")  # the victim allocates meanwhile
         for way, said in (("--call", r"a thread stopped 5 times, .* at most"), ("--no-call", read)):
             with self.subTest(way=way):

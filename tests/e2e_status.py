@@ -97,6 +97,7 @@ class Status(allocators.TestCase):
         for words in (("on",), ("off",), ("dump",), ("dump", "-o", "-")):
             result = lib.run_tool(words[0], allocator.pid, *words[1:])
             self.assert_failed(result, lib.PROFILING_OFF, "opt.prof is false", "MALLOC_CONF=prof:true")
+            self.assertRegex(result.err, r"\(opt\.prof is false; jemalloc \d\.\d\.\d\)\n")
             self.assertNotIn(" stopped for ", result.err) # memory tells
             for word in STRERROR:
                 self.assertNotIn(word, result.err.lower())

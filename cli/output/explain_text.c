@@ -366,7 +366,11 @@ static void print_classes(const struct explain *explain, size_t rows, FILE *out)
     const struct explain_live *live = &explain->live;
     char size[UNITS_TEXT], bytes[UNITS_TEXT];
 
-    for (size_t i = 0; i < EXPLAIN_CLASSES && i < rows && live->largest[i].bytes; i++)
+    if (rows < 2 || !live->largest[0].bytes)
+        return;
+    print_labelled(out, "objects", "%s, touched or not; the sizes that have most of it:",
+                   units_bytes((double)live->in_use, bytes));
+    for (size_t i = 0; i < EXPLAIN_CLASSES && i + 1 < rows && live->largest[i].bytes; i++)
         fprintf(out, "  %9s %5.1f %%  %s%" PRIu64 " object%s of %s\n",
                 units_bytes((double)live->largest[i].bytes, bytes),
                 100 * (double)live->largest[i].bytes / (double)live->in_use,

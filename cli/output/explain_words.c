@@ -117,31 +117,31 @@ static void write_use(const struct explain *explain, char *out)
 
 /* What grows up to its own limit, and what it does there. */
 static const struct {
-    const char *grows, *then;
+    const char *up_to, *then;
 } own_limits[OWN_LIMITS] = {
-    [OWN_LIMIT_ITEMS] = {"its items grow", "evicts items"},
-    [OWN_LIMIT_KEYS] = {"its data grow", "evicts keys or refuses writes"},
-    [OWN_LIMIT_STORAGE] = {"its stored objects grow", NULL},
-    [OWN_LIMIT_JAVA] = {"the Java heap grows", NULL},
-    [OWN_LIMIT_JAVASCRIPT] = {"the JavaScript heap grows", NULL},
+    [OWN_LIMIT_ITEMS] = {"its items grow up to", "evicts items"},
+    [OWN_LIMIT_KEYS] = {"its data grow up to", "evicts keys or refuses writes"},
+    [OWN_LIMIT_STORAGE] = {"its stored objects grow up to", NULL},
+    [OWN_LIMIT_JAVA] = {"the Java heap grows up to", NULL},
+    [OWN_LIMIT_JAVASCRIPT] = {"the JavaScript heap grows up to", NULL},
 };
 
 const char *own_limit_text(const struct own_limit *limit, const char *comm,
                            char out[OWN_LIMIT_TEXT])
 {
-    const char *grows = own_limits[limit->of].grows;
+    const char *up_to = own_limits[limit->of].up_to;
     char size[UNITS_TEXT];
 
     if (limit->of == OWN_LIMIT_NONE)
         return NULL;
     if (!limit->bytes)
-        snprintf(out, OWN_LIMIT_TEXT, "%.*s-cli config get maxmemory shows it; %s up to that",
-                 (int)strcspn(comm, "-"), comm, grows);
+        snprintf(out, OWN_LIMIT_TEXT, "%.*s-cli config get maxmemory shows it; %s that",
+                 (int)strcspn(comm, "-"), comm, up_to);
     else
-        snprintf(out, OWN_LIMIT_TEXT, "%s %s%s%s%s: %s up to that", limit->option,
+        snprintf(out, OWN_LIMIT_TEXT, "%s %s%s%s%s: %s that", limit->option,
                  units_bytes((double)limit->bytes, size), limit->variable ? " in " : "",
                  limit->variable ? limit->variable : "", limit->is_default ? ", the default" : "",
-                 grows);
+                 up_to);
     return out;
 }
 
@@ -163,9 +163,15 @@ static void write_rate(const struct explain *explain, char *out)
         append_words(out, explain->machine ? ": at this rate the machine has memory for "
                                            : ": at this rate the limit is reached in ");
         write_time_left(explain, left, out);
-    } else if (explain_own_time_left(explain, &left)) {
-        append_words(out, ": at this rate it reaches its own %s %s in ", explain->own_limit.option,
+    } else if (explain_own_limit_is_first(explain)) {
+        const bool known = explain_own_time_left(explain, &left);
+        append_words(out, ": %s its own %s %s",
+                     known ? "at this rate it reaches" : own_limits[explain->own_limit.of].up_to,
+                     explain->own_limit.option,
                      units_bytes((double)explain->own_limit.bytes, rate));
+        if (!known)
+            return;
+        append_words(out, " in ");
         write_time_left(explain, left, out);
         append_words(out, ", and then %s", own_limits[explain->own_limit.of].then);
     }
@@ -346,8 +352,7 @@ static void write_no_part(const struct explain *explain, const char *time, char 
     else if (verdict->kind == VERDICT_UNSTEADY)
         append_words(out, "objects %s in %s (exact), but no size grows steadily", text, time);
     else if (verdict->kind == VERDICT_UNSURE)
-        append_words(out, "objects %s in %s (exact): too unsteady to judge; try leak -d %.0fs",
-                     text, time, verdict_watch(verdict->bound));
+        append_words(out, "objects %s in %s (exact): too unsteady to judge; try leak", text, time);
     else
         append_words(out, "%s in %s: objects %s (exact)", none, time, text);
 }

@@ -11,6 +11,7 @@
 #include "run/faults.h"
 
 #include <math.h>
+#include <stdarg.h>
 #include <string.h>
 
 enum {
@@ -41,17 +42,24 @@ static struct parts make_parts(const struct frag_view *view)
 
 /* ---- the answer ---- */
 
-/* "1.9 of 2.4 GiB"; "900 MiB of 2.4 GiB". */
-static int describe_part(const struct frag_view *view, double part, double whole, char *out,
-                         size_t size)
+__attribute__((format(printf, 2, 3))) static void add_words(char out[ANSWER_BYTES],
+                                                            const char *format, ...)
 {
-    char a[DISPLAY_NUMBER_SIZE], b[DISPLAY_NUMBER_SIZE];
-    char *unit = strchr(display_bytes(view->display, part, a), ' ');
-    const char *other = strchr(display_bytes(view->display, whole, b), ' ');
+    const size_t len = strlen(out);
+    va_list list;
 
-    if (unit && other && strcmp(unit, other) == 0)
-        *unit = '\0';
-    return snprintf(out, size, "%s of %s", a, b);
+    va_start(list, format);
+    vsnprintf(out + len, ANSWER_BYTES - len, format, list);
+    va_end(list);
+}
+
+/* "38 MiB of it is free space in" */
+static void add_part(const struct frag_view *view, double bytes, bool is_about, char *out)
+{
+    char text[DISPLAY_NUMBER_SIZE];
+
+    add_words(out, "%s%s of it is free space in", is_about ? "about " : "",
+              display_bytes(view->display, bytes, text));
 }
 
 /* The error is more than half of it. */
@@ -64,6 +72,12 @@ static bool is_rough(const struct waste_row *row)
 static bool is_unsure(const struct waste_row *row)
 {
     return row->least + row->error < (double)row->bytes / 2;
+}
+
+/* Of the counts. */
+static const char *evidence(const struct frag_view *view)
+{
+    return view->frag->account.counted.share < 1 ? " (estimate)" : " (exact)";
 }
 
 /* Why no stack is known, a clause. */
@@ -81,22 +95,21 @@ static const char *why_no_stack(const struct frag_view *view)
 }
 
 /* The stack that has most objects, if many of them may be in full slabs, is only the likeliest. */
-static void describe_unsure(const struct frag_view *view, const struct parts *parts, char *out,
-                            size_t size)
+static void describe_unsure(const struct frag_view *view, char out[ANSWER_BYTES])
 {
     const struct waste_row *row = &view->waste->rows[0];
     const struct waste_class *class = &view->waste->classes[row->class];
     char place[PLACE_TEXT_SIZE];
-    int len = describe_part(view, (double)waste_bytes(class), (double)parts->waste, out, size);
 
     if (row->sample == TABLE_NONE)
         strcpy(place, row->own ? "jemalloc itself" : "objects that were not sampled");
     else
         place_text(view->samples, &view->samples->list[row->sample], place);
-    snprintf(out + len, size - (size_t)len,
-             " of waste are in %llu-byte slabs; it is not known who pins them: most objects are of "
-             "%s, but %.0f %% of all are in full slabs",
-             (unsigned long long)class->size, place, 100 * waste_full_part(class));
+    add_part(view, (double)waste_bytes(class), false, out);
+    add_words(out,
+              " %llu-byte slabs; it is not known which stack keeps them: most objects are of %s, "
+              "but %.0f %% of all are in full slabs (samples)",
+              (unsigned long long)class->size, place, 100 * waste_full_part(class));
 }
 
 /* The free space that one stack keeps in the slabs of all sizes. */
@@ -144,69 +157,62 @@ static const char *common_keeper(const struct frag_view *view, char out[COMMON_T
     return weights ? common_caller_text(view->samples, weights, out) : out;
 }
 
-static void describe_slabs(const struct frag_view *view, const struct parts *parts, char *out,
-                           size_t size)
+static void describe_slabs(const struct frag_view *view, char out[ANSWER_BYTES])
 {
     const struct waste_row *row = &view->waste->rows[0];
     unsigned long long object = view->waste->classes[row->class].size;
     char place[PLACE_TEXT_SIZE], common[COMMON_TEXT_SIZE];
     const struct keeper keeper = find_keeper(view->waste);
-    int len = 0;
 
     if (keeper.row && keeper.sizes > 1) {
-        if (keeper.error > keeper.bytes / 2)
-            len = snprintf(out, size, "about ");
-        len +=
-            describe_part(view, keeper.bytes, (double)parts->waste, out + len, size - (size_t)len);
-        snprintf(out + len, size - (size_t)len,
-                 " of waste are in slabs of %zu sizes pinned by %s%s", keeper.sizes,
-                 place_text(view->samples, &view->samples->list[keeper.row->sample], place),
-                 common_keeper(view, common));
+        add_part(view, keeper.bytes, keeper.error > keeper.bytes / 2, out);
+        add_words(out, " slabs of %zu sizes, which objects of %s keep%s (samples)", keeper.sizes,
+                  place_text(view->samples, &view->samples->list[keeper.row->sample], place),
+                  common_keeper(view, common));
         return;
     }
-    if (is_rough(row))
-        len = snprintf(out, size, "about ");
     if (is_unsure(row)) {
-        describe_unsure(view, parts, out, size);
+        describe_unsure(view, out);
         return;
     }
-    len += describe_part(view, (double)row->bytes, (double)parts->waste, out + len,
-                         size - (size_t)len);
+    add_part(view, (double)row->bytes, is_rough(row), out);
     if (row->sample == TABLE_NONE)
-        snprintf(out + len, size - (size_t)len,
-                 " of waste are in %llu-byte slabs; which stacks keep them is not known: %s",
-                 object, why_no_stack(view));
+        add_words(out, " %llu-byte slabs%s; which stacks keep them is not known: %s", object,
+                  evidence(view), why_no_stack(view));
     else
-        snprintf(out + len, size - (size_t)len, " of waste are in %llu-byte slabs pinned by %s%s",
-                 object, place_text(view->samples, &view->samples->list[row->sample], place),
-                 common_keeper(view, common));
+        add_words(out, " %llu-byte slabs, which objects of %s keep%s (samples)", object,
+                  place_text(view->samples, &view->samples->list[row->sample], place),
+                  common_keeper(view, common));
 }
 
+/* What follows the name of the process. */
 static const char *describe_answer(const struct frag_view *view, const struct parts *parts,
                                    char out[ANSWER_BYTES])
 {
     static const char *const others[ACCOUNT_PARTS] = {
-        [ACCOUNT_SLABS] = "in slabs",
+        [ACCOUNT_SLABS] = "free space in slabs",
         [ACCOUNT_PAGES] = "free pages, which jeattach purge returns",
-        [ACCOUNT_PADDING] = "behind large objects, in their last pages",
-        [ACCOUNT_PINNED] = "free pages pinned by hooks; never returned",
+        [ACCOUNT_PADDING] = "free space behind large objects, in their last pages",
+        [ACCOUNT_PINNED] = "free pages that extent hooks keep",
         [ACCOUNT_RETAINED] = "free memory that jemalloc counts as returned",
     };
     const enum account_part most = account_most_waste(&parts->sum);
-    int len;
+    char waste[DISPLAY_NUMBER_SIZE], text[DISPLAY_NUMBER_SIZE];
 
-    if (most == ACCOUNT_SLABS && view->waste->count) {
-        describe_slabs(view, parts, out, ANSWER_BYTES);
-    } else if (most == ACCOUNT_PARTS) {
-        len = snprintf(out, ANSWER_BYTES, "no waste to speak of: ");
-        len += describe_part(view, (double)parts->waste, (double)parts->sum.whole, out + len,
-                             ANSWER_BYTES - (size_t)len);
-        snprintf(out + len, ANSWER_BYTES - (size_t)len, " (RSS) are free memory of jemalloc");
-    } else {
-        len = describe_part(view, (double)parts->sum.bytes[most], (double)parts->waste, out,
-                            ANSWER_BYTES);
-        snprintf(out + len, ANSWER_BYTES - (size_t)len, " of waste are %s", others[most]);
+    out[0] = '\0';
+    display_bytes(view->display, (double)parts->waste, waste);
+    if (most == ACCOUNT_PARTS) {
+        add_words(out, "wastes little: %s of %s is free memory of jemalloc%s", waste,
+                  display_bytes(view->display, (double)parts->sum.whole, text), evidence(view));
+        return out;
     }
+    add_words(out, "wastes %s: ", waste);
+    if (most == ACCOUNT_SLABS && view->waste->count)
+        describe_slabs(view, out);
+    else
+        add_words(out, "%s of it is %s%s",
+                  display_bytes(view->display, (double)parts->sum.bytes[most], text), others[most],
+                  evidence(view));
     return out;
 }
 
@@ -318,26 +324,27 @@ static void print_table_notes(const struct frag_view *view, size_t shown, FILE *
         unsure |= is_unsure(row);
         rough |= is_rough(row) && !is_unsure(row);
         mixed |= row->mixed;
-        unknown |= view->samples && row->sample == TABLE_NONE && !row->own &&
-                   !is_few(view, row, &expected);
+        unknown |= view->samples && view->samples->count && row->sample == TABLE_NONE &&
+                   !row->own && !is_few(view, row, &expected);
     }
-    fputs("size, slabs, in use: of all objects of that size, in bytes; how many slabs hold them,\n"
-          "and how full these are\n",
+    fputs("size: of an object, in bytes; slabs: that hold objects of that size;\n"
+          "in use: how full these are\n",
           out);
     if (rough)
         fputs("~: few samples: the error is more than half of the value\n", out);
     if (unsure)
-        fputs("?: objects in full slabs pin nothing, and most of this stack may be in those: the "
-              "share\n   may be much smaller, and that of another stack of the same size larger\n",
+        fputs("?: objects in full slabs keep no free space, and most of this stack may be in\n"
+              "   those: its share may be much smaller, and that of another stack of the same\n"
+              "   size larger\n",
               out);
     if (mixed)
-        fputs("mixed sizes: the mean size of the stack is between two size classes, which is a "
-              "guess\n",
+        fputs("mixed sizes: the mean size of the stack is between two size classes, which is a\n"
+              "   guess\n",
               out);
     if (unknown)
-        fputs("[not sampled]: more objects than the samples explain: possible if sampling was off "
-              "when they\n   were allocated (prof.active), or if threads keep them in caches after "
-              "they were freed\n",
+        fputs("[not sampled]: more objects than the samples explain: sampling may have been off\n"
+              "   when they were allocated (prof.active), or threads keep them in caches after\n"
+              "   they were freed\n",
               out);
 }
 
@@ -346,28 +353,20 @@ static uint64_t by_stacks(const struct waste *waste)
     return amount_above(amount_above(waste->bytes, waste->unknown), waste->own);
 }
 
-/* How the stacks are known, of which the rows are. */
+/* How the stacks are known, of which the rows are; without any the answer has said why. */
 static void print_evidence(const struct frag_view *view, FILE *out)
 {
     const struct waste *waste = view->waste;
     char text[DISPLAY_NUMBER_SIZE];
-    const char *before = "";
 
-    if (!view->samples || !waste->bytes)
+    if (!view->samples || !by_stacks(waste))
         return;
-    if (by_stacks(waste)) {
-        fprintf(out, "%s %s", display_bytes(view->display, (double)by_stacks(waste), text),
-                view->frag->by_object ? "by samples of the same size"
-                                      : "by inference, from the mean size of a stack's samples");
-        before = "; ";
-    }
-    if (waste->own) {
-        fprintf(out, "%s%s by jemalloc's own data", before,
-                display_bytes(view->display, (double)waste->own, text));
-        before = "; ";
-    }
+    fprintf(out, "stacks: %s by %s", display_bytes(view->display, (double)by_stacks(waste), text),
+            view->frag->by_object ? "samples" : "inference");
+    if (waste->own)
+        fprintf(out, "; %s jemalloc's own", display_bytes(view->display, (double)waste->own, text));
     if (waste->unknown)
-        fprintf(out, "%s%s of no sample", before,
+        fprintf(out, "; %s not sampled",
                 display_bytes(view->display, (double)waste->unknown, text));
     fputc('\n', out);
 }

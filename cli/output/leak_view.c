@@ -93,7 +93,7 @@ static double time_to_tell(const struct leak_view *view)
     const bool unsure = view->verdict ? view->verdict->kind == VERDICT_UNSURE
                                       : !view->samples && seconds > watched_seconds(view);
 
-    return unsure ? seconds : 0;
+    return unsure ? fmax(seconds, 2 * watched_seconds(view)) : 0;
 }
 
 /* True of jemalloc's pages where its objects are counted apart from them. */

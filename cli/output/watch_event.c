@@ -181,7 +181,7 @@ static void append_profile(struct line *line, const struct watch_event *event)
         append(line, ", thread %d stopped for %s", (int)event->held->tid,
                units_duration(event->held->held_ns, age));
     if (event->read && event->read->unsettled)
-        append(line, ", %zu stack%s left out as not consistent", event->read->unsettled,
+        append(line, ", %zu stack%s left out that changed during the read", event->read->unsettled,
                event->read->unsettled == 1 ? "" : "s");
     if (event->empty)
         append(line, "; IT CONTAINS NO SAMPLES: was profiling active (--on, jeattach on)?");

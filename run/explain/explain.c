@@ -690,16 +690,24 @@ static uint64_t own_limit_used(const struct explain *explain)
     return explain->resident.anonymous + explain->resident.swap;
 }
 
+static uint64_t own_space_left(const struct explain *explain)
+{
+    return amount_above(explain->own_limit.bytes, own_limit_used(explain));
+}
+
+bool explain_own_limit_is_first(const struct explain *explain)
+{
+    const uint64_t left = own_space_left(explain);
+
+    return explain->rise.state == RISE_GROWING && left && explain_group_rate(explain) <= 0 &&
+           (!explain->limited || left < explain_space_left(explain));
+}
+
 bool explain_own_time_left(const struct explain *explain, uint64_t *ns)
 {
-    const uint64_t left = amount_above(explain->own_limit.bytes, own_limit_used(explain));
-
     *ns = 0;
-    if (explain->rise.state != RISE_GROWING || !left ||
-        !own_limit_is_of_memory(&explain->own_limit) || explain_group_rate(explain) > 0 ||
-        (explain->limited && left >= explain_space_left(explain)))
-        return false;
-    return rise_time_left(left, explain->rise.per_second, ns);
+    return explain_own_limit_is_first(explain) && own_limit_is_of_memory(&explain->own_limit) &&
+           rise_time_left(own_space_left(explain), explain->rise.per_second, ns);
 }
 
 bool explain_time_left(const struct explain *explain, uint64_t *ns)
@@ -708,7 +716,7 @@ bool explain_time_left(const struct explain *explain, uint64_t *ns)
 
     *ns = 0;
     if (!explain->limited || explain->rise.state != RISE_GROWING ||
-        explain_own_time_left(explain, ns))
+        explain_own_limit_is_first(explain))
         return false;
     return rise_time_left(explain_space_left(explain), group > 0 ? group : explain->rise.per_second,
                           ns);

@@ -158,11 +158,13 @@ bool explain_group_caches(const struct explain *explain);
  */
 double explain_group_rate(const struct explain *explain);
 /*
- * True if the time to the limit is known, at that rate or at the one of the process; not if it
- * reaches its own limit before.
+ * True if the time to the limit is known, at that rate or at the one of the process; not if its
+ * own limit is first.
  */
 bool explain_time_left(const struct explain *explain, uint64_t *ns);
-/* True if it reaches its own limit first: the time to it, about. */
+/* True if it grows, and its own limit comes before any other. */
+bool explain_own_limit_is_first(const struct explain *explain);
+/* True if the time to that is known, about: its memory is what counts against it. */
 bool explain_own_time_left(const struct explain *explain, uint64_t *ns);
 /* Returns what is left below the limit, bytes; 0 if that is not known. */
 uint64_t explain_space_left(const struct explain *explain);
