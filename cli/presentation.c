@@ -1,13 +1,13 @@
 #include "cli/presentation.h"
 #include "cli/message.h"
 #include "cli/output/stdout.h"
+#include "cli/output/wrap.h"
 #include "cli/words.h"
 #include "run/graphviz.h"
 
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/ioctl.h>
 
 /* Functions below half a percent are not listed, as in pprof; a flame graph shows more. */
 static const double ROW_SHARE_MIN = 0.005, FLAME_SHARE_MIN = 0.0001;
@@ -189,7 +189,6 @@ bool presentation_init(struct presentation *presentation, const struct options *
 {
     const struct profile_options *report = &options->report;
     struct display *display = &presentation->display;
-    struct winsize size;
 
     memset(presentation, 0, sizeof *presentation);
     presentation->no_inlines = report->no_inlines;
@@ -205,7 +204,7 @@ bool presentation_init(struct presentation *presentation, const struct options *
     /* What the reader of the output can show. */
     display->utf8 = locale_is_utf8();
     display->colors = options_to_stdout(options) && isatty(STDOUT_FILENO);
-    if (display->colors && ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0)
-        display->width = size.ws_col;
+    if (display->colors || !report->full_names)
+        display->width = display->colors ? wrap_columns() : WRAP_COLUMNS;
     return true;
 }

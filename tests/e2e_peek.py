@@ -193,6 +193,21 @@ class Peek(lib.TestCase):
             "\nnext: jeattach leak %d\n" % process.pid, self.peek(process, "--show-bytes").text
         )
 
+    def test_columns(self):
+        """A row with a long name of a class has 80 columns, with what its words are."""
+        name = "Long" * 25
+        source = os.path.join(self.directory(), "long.cpp")
+        with open(source, "w") as file:
+            file.write("#include <cstdio>\nnamespace ns { struct %s { virtual ~%s() {} long n[3] = {1, 2, 3};"
+                       "}; }\nint main() { for (int i = 0; i < 20000; i++) new ns::%s; puts(\"ready\");"
+                       "fflush(stdout); return getchar(); }\n" % (name, name, name))
+        program = os.path.join(self.directory(), "long")
+        subprocess.run(["g++", "-O1", source, "-o", program], check=True)
+        process = self.start(program)
+        lines = self.peek(process).text.splitlines()
+        self.assertRegex("\n".join(lines), r"(?m)^ *32 B +20000 .* class ns::LongLong.*\.\.$")
+        self.assertLessEqual(max(map(len, lines[1:])), 80, lines)
+
     def test_python(self):
         """Its objects are of the types that their second word points to."""
         if not os.path.exists("/usr/bin/python3"):

@@ -736,8 +736,10 @@ static bool shows_samples(const struct leak_view *view, const struct part *part)
 {
     struct growth_answer answer;
 
-    if (part || view->verdict)
-        return part && part->kind == PART_OBJECTS;
+    if (part)
+        return !is_of_others(part);
+    if (view->verdict)
+        return view->verdict->kind == VERDICT_TOO_SHORT; /* which is no answer yet */
     growth_answer_choose(&answer, view->growth, view->samples);
     return answer.verdict != GROWTH_NONE;
 }

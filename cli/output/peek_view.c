@@ -1,6 +1,7 @@
 #include "cli/output/peek_view.h"
 #include "base/text.h"
 #include "base/units.h"
+#include "base/util.h"
 #include "cli/message.h"
 #include "cli/output/advice.h"
 #include "cli/output/columns.h"
@@ -9,7 +10,8 @@
 #include <math.h>
 #include <string.h>
 
-enum { ANSWER_PARTS = 4, EXAMPLES = 3, WHAT_COLUMNS = 100, WHAT_BYTES = 4 * WHAT_COLUMNS + 8 };
+enum { ANSWER_PARTS = 4, EXAMPLES = 3 };
+enum { WHAT_COLUMNS = 100, WHAT_LEAST = 20, WHAT_BYTES = 4 * WHAT_COLUMNS + 8 };
 static const double SHARE_LEAST = 0.05; /* of a row in percent: below it is shown as 0.0 % */
 
 enum { SHAPE_SHARE = 4 }; /* a pattern of fewer than a quarter says nothing */
@@ -116,21 +118,33 @@ static bool tells_shape(const struct peek_row *row)
            row->shape[strspn(row->shape, "0")];
 }
 
-static void print_what(const struct peek_view *view, const struct peek_row *row, FILE *out)
+/* Of a long name, the columns that are left show the beginning; what the words are comes behind. */
+static void print_what(const struct peek_view *view, const struct peek_row *row, size_t indent,
+                       FILE *out)
 {
+    AUTO_FREE char *behind = NULL;
+    size_t len, most = wrap_columns();
+    FILE *rest = open_memstream(&behind, &len);
     char text[WHAT_BYTES];
     struct line line;
 
-    line_init(&line, text, sizeof text, WHAT_COLUMNS);
-    add_kind(&line, row);
-    fputs(text, out);
+    if (!rest)
+        return;
     if (tells_shape(row)) { /* "; 73 % p p n 0" */
-        fprintf(out, "; %.0f %%", percentage((double)row->shape_hits, (double)row->hits));
+        fprintf(rest, "; %.0f %%", percentage((double)row->shape_hits, (double)row->hits));
         for (const char *p = row->shape; *p; p++)
-            fprintf(out, " %c", *p);
+            fprintf(rest, " %c", *p);
     }
-    print_prefixes(view, row, out);
-    fputc('\n', out);
+    print_prefixes(view, row, rest);
+    if (fclose(rest))
+        return;
+    most = amount_above(most, indent + columns_of(behind));
+    line_init(&line, text, sizeof text,
+              most < WHAT_LEAST     ? WHAT_LEAST
+              : most < WHAT_COLUMNS ? most
+                                    : WHAT_COLUMNS);
+    add_kind(&line, row);
+    fprintf(out, "%s%s\n", text, behind);
 }
 
 /* ---- the answer ---- */
@@ -310,7 +324,7 @@ void peek_print(const struct peek_view *view, FILE *out)
         FILE *line = wrap_begin(&wrap, out);
         fill_numbers(view, &peek->rows[i], cells);
         print_numbers(widths, cells, line);
-        print_what(view, &peek->rows[i], line);
+        print_what(view, &peek->rows[i], indent, line);
         wrap_end(&wrap, indent, out);
         print_examples(view, &peek->rows[i], out);
     }

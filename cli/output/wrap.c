@@ -9,6 +9,15 @@
 
 enum { COLUMNS_LEAST = 40, WORDS_LEAST = 20 };
 
+size_t wrap_columns(void)
+{
+    struct winsize size = {.ws_col = 0};
+
+    if (!isatty(STDOUT_FILENO) || ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) || !size.ws_col)
+        return WRAP_COLUMNS;
+    return size.ws_col < COLUMNS_LEAST ? COLUMNS_LEAST : size.ws_col;
+}
+
 FILE *wrap_begin(struct wrap *wrap, FILE *out)
 {
     *wrap = (struct wrap){.text = NULL};
@@ -18,15 +27,10 @@ FILE *wrap_begin(struct wrap *wrap, FILE *out)
 
 void wrap_end(struct wrap *wrap, size_t indent, FILE *out)
 {
-    struct winsize size = {.ws_col = 0};
-    size_t columns = SIZE_MAX;
-
     if (!wrap->stream)
         return;
-    if (isatty(STDOUT_FILENO) && ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col)
-        columns = size.ws_col < COLUMNS_LEAST ? COLUMNS_LEAST : size.ws_col;
     if (fclose(wrap->stream) == 0)
-        wrap_print(wrap->text, columns, indent, out);
+        wrap_print(wrap->text, isatty(STDOUT_FILENO) ? wrap_columns() : SIZE_MAX, indent, out);
     free(wrap->text);
 }
 

@@ -3,12 +3,16 @@
 
 #include <stdio.h>
 
+enum { WRAP_COLUMNS = 80 }; /* of an output that is no terminal */
+
 struct wrap {
     char *text; /* what was written so far */
     size_t len;
     FILE *stream;
 };
 
+/* Returns the width of the terminal on stdout; 80: it is none. */
+size_t wrap_columns(void);
 /*
  * Returns a stream for the text; out itself if there is no memory for one. Each call needs a
  * wrap_end.

@@ -17,7 +17,10 @@
  * elfutils' libdebuginfod.
  */
 
-/* As in <elfutils/debuginfod.h>, which is in a separate package. */
+/* As in <elfutils/debuginfod.h>, which is in a separate package. No static program has them. */
+#pragma weak debuginfod_begin
+#pragma weak debuginfod_find_debuginfo
+#pragma weak debuginfod_end
 struct client;
 struct client *debuginfod_begin(void);
 int debuginfod_find_debuginfo(struct client *client, const unsigned char *id, int len, char **path);
@@ -29,14 +32,6 @@ struct library {
     __typeof__(debuginfod_end) *end;
 };
 
-#ifdef JEATTACH_STATIC
-/* The library needs libcurl, and with it the resolver's modules, which a static program lacks. */
-static int debuginfod_open(const struct build_id *id)
-{
-    (void)id;
-    return -ENOSYS;
-}
-#else
 /*
  * Fetches the debug file with a build-id. Returns a file descriptor, owned by
  * the caller, or -errno; -ENOSYS: the library is not installed. The caller must
@@ -68,7 +63,6 @@ static int debuginfod_open(const struct build_id *id)
     library.end(client);
     return fd;
 }
-#endif
 
 static const char default_dir[] = "/usr/lib/debug";
 

@@ -1,7 +1,8 @@
 /*
- * Leaks objects of 512 bytes, 2 MiB/s: `classes WHAT BEFORE`, each "session", which have a vtable,
- * "chars", which have none, or "nothing". BEFORE: 40,000 of them are there from the start, idle;
- * "holes": every second of them is freed, so that the leak needs no new page.
+ * Leaks objects of 512 bytes, 2 MiB/s for 50 s: `classes WHAT BEFORE`, each "session", which have
+ * a vtable, "chars", which have none, or "nothing". BEFORE: 40,000 of them are there from the
+ * start, idle; "holes": 160,000 chars, of which every second is freed, so that the leak needs no
+ * new page for 20 s.
  */
 #include <cstdio>
 #include <cstdlib>
@@ -15,9 +16,9 @@ struct Session {
     virtual ~Session() {}
 };
 
-enum { IDLE = 40000, STEP = 20, PAUSE_US = 5000, MOST = 40000 };
+enum { IDLE = 40000, HOLES = 160000, STEP = 20, PAUSE_US = 5000, MOST = 200000 };
 
-static void *kept[IDLE + MOST];
+static void *kept[HOLES + MOST];
 
 __attribute__((noinline)) static void *leak_session(long number)
 {
@@ -41,15 +42,16 @@ int main(int argc, char **argv)
 {
     const char *what = argv[1], *before = argc > 2 ? argv[2] : "nothing";
     const bool holes = strcmp(before, "holes") == 0;
+    const long idle = holes ? HOLES : strcmp(before, "nothing") == 0 ? 0 : IDLE;
 
-    for (long i = 0; strcmp(before, "nothing") != 0 && i < IDLE; i++)
+    for (long i = 0; i < idle; i++)
         kept[i] = leak_one(holes ? "chars" : before, i);
-    for (long i = 0; holes && i < IDLE; i += 2)
+    for (long i = 0; holes && i < idle; i += 2)
         free(kept[i]);
     puts("ready");
     fflush(stdout);
     for (long i = 0; i < MOST; i++) {
-        kept[IDLE + i] = leak_one(what, i);
+        kept[idle + i] = leak_one(what, i);
         if (i % STEP == 0)
             usleep(PAUSE_US);
     }
