@@ -210,11 +210,12 @@ class Packaging(lib.TestCase):
         run("chroot", root, "apt-get", "update", "-q")
         run("chroot", root, "apt-get", "install", "-y", "-q", "--no-install-recommends",
             "/tmp/" + os.path.basename(package))
-        server = self.process(["chroot", root, "redis-server", "--port", "0", "--save", ""],
+        server = self.process(["chroot", root, "redis-server", "--port", "0", "--save", "",
+                               "--unixsocket", "/tmp/socket"],
                               env={"PATH": os.environ["PATH"], "LC_ALL": "C",
                                    "MALLOC_CONF": "prof:true,lg_prof_sample:12"},
                               stdout=subprocess.DEVNULL)
-        lib.wait_until(lambda: "redis-server" in lib.read_text("/proc/%d/comm" % server.pid))
+        lib.wait_until(lambda: os.path.exists(os.path.join(root, "tmp/socket")))
         self.answers(root, "jeattach", server.pid)
         self.profile(root, "jeattach", server.pid, "createObject", "--exe", "/usr/bin/redis-server")
         server.terminate()
