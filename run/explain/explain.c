@@ -452,6 +452,10 @@ static void rank_facts(struct explain *explain)
 
     for (enum explain_headline fact = HEADLINE_SLABS; fact < HEADLINES; fact++)
         amounts.parts[fact] = explain_amount(explain, fact);
+    if (explain->core) { /* what is mostly never touched: a core file does not tell which pages */
+        amounts.whole -= amounts.parts[HEADLINE_SAMPLING] + amounts.parts[HEADLINE_PADDING];
+        amounts.parts[HEADLINE_SAMPLING] = amounts.parts[HEADLINE_PADDING] = 0;
+    }
     if (explain->rise.state == RISE_GROWING && !explain->facts.halted)
         amounts.per_second = explain->rise.per_second;
     amounts.watched_s = (double)explain->rise.ns / 1e9;
