@@ -1,5 +1,6 @@
 #include "run/present.h"
 #include "base/interruptions.h"
+#include "base/text.h"
 #include "profile/faults.h"
 #include "profile/names/code_kind.h"
 #include "profile/views/dot.h"
@@ -195,6 +196,9 @@ void present_coverage(const struct run_events *events, const struct symbols *sym
             .kind = coverage.loss ? NOTE_NAMES_UNREAD : NOTE_NAMES_MISSING, .coverage = &coverage};
         if (!coverage.loss && (!lacking || !lacks_names(&coverage, &samples->locations, lacking)))
             continue;
+        const char *name = coverage.path ? symbols_file_name(symbols, coverage.path) : "";
+        if (*name && strcmp(name, text_base_name(coverage.path)) != 0)
+            coverage.path = name; /* of the link by which the program was started */
         if (coverage.loss ? unread++ < UNREAD_REPORTED : missing++ < MISSING_REPORTED)
             report_note(events, &note);
         else

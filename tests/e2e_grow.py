@@ -269,6 +269,8 @@ class Kinds(TestCase):
         self.assertRegex(text, r" anonymous mappings: \+5\.8\d MiB; first touched by: \d+ % touch "
                                r"\(kinds\.c:\d+\) <- grow_map ")
         self.assertNotIn("heap of the C library", text)
+        self.assertIn(" (first touch) RSS: ", text)
+        self.assertNotIn("the whole stacks", text)  # -v has them already
 
     def test_python_objects(self):
         """CPython's pools are told from what else it maps, such as a large list."""
@@ -485,6 +487,43 @@ class Verb(TestCase):
         self.process.ask("rest 300")
         self.process.ask("give")
         self.assertRegex(self.interrupt(tool), r"\Agrowing\[\d+\] shrinks by ")
+
+    def test_some_returned(self):
+        """More was touched than the process has grown by: the table says why."""
+        script = ("import mmap\n"
+                  "def touched(size):\n"
+                  "    memory = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)\n"
+                  "    memory.write(bytes(size))\n"
+                  "    return memory\n"
+                  "old = touched(8 << 20); print('ready', flush=True); input()\n"
+                  "new = touched(12 << 20); old.close(); print('ok', flush=True); input()")
+        process = subprocess.Popen(["python3", "-c", script], stdin=subprocess.PIPE,
+                                   stdout=subprocess.PIPE)
+        self.addCleanup(lib.end_process, process)
+        process.stdout.readline()
+        tool = subprocess.Popen([lib.TOOL, "leak", "--faults", "-d", "3s", str(process.pid)],
+                                stdout=subprocess.PIPE)
+        self.addCleanup(lib.end_process, tool)
+        self.assertTrue(lib.wait_until(lambda: self.samples(tool.pid)))
+        self.wait_until_looked(tool)
+        process.stdin.write(b"\n")
+        process.stdin.flush()
+        process.stdout.readline()
+        text = tool.communicate(timeout=lib.TOOL_TIMEOUT)[0].decode()
+        self.assertRegex(text, r"(?m)^first touch +share  stack, in anonymous mappings, "
+                               r"some returned since$")
+
+    def test_stopped(self):
+        """The time that a growth took is said, not how long ago it ended."""
+        process = self.growing(self.build("cc"), LD_PRELOAD=debian_jemalloc())
+        tool = subprocess.Popen([lib.TOOL, "leak", "--faults", "--json", "-d", "4s",
+                                 str(process.pid)], stdout=subprocess.PIPE)
+        self.addCleanup(lib.end_process, tool)
+        self.assertTrue(lib.wait_until(lambda: self.samples(tool.pid)))
+        process.ask("leak 20000 1000")
+        answer = json.loads(tool.communicate(timeout=lib.TOOL_TIMEOUT)[0])["answer"]
+        self.assertRegex(answer, r"^grew (once by \S+ MiB in objects|by \S+ MiB in the first "
+                                 r"\S+ m?s of \S+ s, and not since, most of it in objects) of ")
 
     def test_killed(self):
         """A death of the tool leaves nothing behind."""

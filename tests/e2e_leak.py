@@ -230,6 +230,7 @@ class Leak(e2e_record.TestCase):
         victim = self.victim("nanosleep")
         result = self.leak(victim.pid, "-d", "50ms", "-v")
         self.assertIn("no sampled stack has changed", result.text)
+        self.assertRegex(result.text, r"(?m)^objects: unchanged \(exact, \d+ looks\)$")
         self.assert_active(victim.pid, False)
         self.assert_unharmed(victim, slow=True)
 

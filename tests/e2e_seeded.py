@@ -78,6 +78,8 @@ class Seeded(lib.TestCase):
         stacks = self.assert_ran(lib.run_tool("dump", process.pid, "-f", "folded")).text
         self.assertIn(";server+0x", stacks)
         self.assertNotIn("program+0x", stacks)
+        told = self.assert_ran(lib.run_tool("dump", process.pid, "-f", "text")).err
+        self.assertRegex(told, r"(?m)^jeattach: server: \d+ of \d+ addresses ha\w+ no name")
 
     def test_wrappers_and_a_common_caller(self):
         """The first line names what asked for the memory, and what all of them are below."""

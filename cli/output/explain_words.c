@@ -354,7 +354,8 @@ static void write_no_part(const struct explain *explain, const char *time, char 
     else if (verdict->kind == VERDICT_UNSURE)
         append_words(out, "objects %s in %s (exact): too unsteady to judge; try leak", text, time);
     else
-        append_words(out, "%s in %s: objects %s (exact)", none, time, text);
+        append_words(out, "%s in %s: objects %s (exact)", none, time,
+                     verdict->growth == 0 ? "unchanged" : text);
 }
 
 const char *explain_growth(const struct explain *explain, char out[EXPLAIN_VERDICT])

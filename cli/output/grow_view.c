@@ -20,6 +20,8 @@ enum {
     LEAST_PERCENT = 1, /* of a row */
 };
 
+static const double RETURNED = 1.02; /* of a growth: more of it was touched, and some returned */
+
 /* ---- rows ---- */
 
 static uint64_t hash_stack(const struct samples *samples, const struct sample *sample,
@@ -329,9 +331,8 @@ static void write_losses(const struct grow *grow, FILE *out)
                    all = lost + grow->sites.seen + lack->others;
 
     if (lost * 100 > all)
-        fprintf(out, "lost: %.0f %% of the samples of page faults (%llu of %llu)\n",
-                100 * (double)lost / (double)all, (unsigned long long)lost,
-                (unsigned long long)all);
+        fprintf(out, "lost: %.0f %% of the page-fault samples: shares are of the others\n",
+                100 * (double)lost / (double)all);
     if (lack->throttled)
         fprintf(out, "lost: samples of page faults: the kernel paused the sampling %llu times\n",
                 (unsigned long long)lack->throttled);
@@ -444,7 +445,7 @@ static void write_grow_row(const struct grow_view *view, const struct grow_row *
 
 /* The same function in other stacks is the same answer: one row. */
 void grow_write_table(const struct grow_view *view, enum grow_kind kind, uint64_t size,
-                      size_t limit, FILE *out)
+                      double growth, size_t limit, FILE *out)
 {
     struct grow_rows rows;
     size_t shown;
@@ -458,13 +459,17 @@ void grow_write_table(const struct grow_view *view, enum grow_kind kind, uint64_
     while (limit && !view->verbose && shown > 1 &&
            display_percent((double)rows.list[shown - 1].bytes, (double)rows.bytes) < LEAST_PERCENT)
         shown--;
+    const char *returned =
+        (double)rows.bytes > growth * RETURNED + grow_bytes(view->grow, NOTABLE_PAGES)
+            ? ", some returned since"
+            : "";
     if (shown && view->verbose)
-        fprintf(out, "%11s %7s %12s %13s  %s\n", "first touch", "share", "margin", "rate",
-                "stack, innermost call first");
+        fprintf(out, "%11s %7s %12s %13s  %s%s\n", "first touch", "share", "margin", "rate",
+                "stack", *returned ? returned : ", innermost call first");
     else if (shown)
-        fprintf(out, "%11s %7s  stack, %s %s\n", "first touch", "share",
+        fprintf(out, "%11s %7s  stack, %s %s%s\n", "first touch", "share",
                 size ? "for objects of" : "in",
-                size ? units_bytes((double)size, text) : grow_kind_words(kind));
+                size ? units_bytes((double)size, text) : grow_kind_words(kind), returned);
     for (size_t i = 0; i < shown; i++) {
         write_grow_row(view, &rows.list[i], (double)rows.bytes, out);
         unsure |= (double)rows.list[i].bytes <= rows.list[i].error;

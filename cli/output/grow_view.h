@@ -48,9 +48,12 @@ struct grow_view {
 
 /* Prints what the change consists of. */
 void grow_write_parts(const struct grow_view *view, FILE *out);
-/* Prints who has touched the pages of a kind, or with a size, first: at most limit rows. */
+/*
+ * Prints who has touched the pages of a kind, or with a size, first: at most limit rows. growth: of
+ * these pages, which is less than was touched if some were returned.
+ */
 void grow_write_table(const struct grow_view *view, enum grow_kind kind, uint64_t size,
-                      size_t limit, FILE *out);
+                      double growth, size_t limit, FILE *out);
 /*
  * "; first touched by: 98 % map_more (x.c:9)", in percent of the pages, or of the growth if that is
  * more; 0: unknown. False: no stack is named.

@@ -23,7 +23,8 @@ enum {
     SIZES_NAMED = 3,
     LINES = 12,
     ROWS_LEAST = 1,
-    ALSO = 2
+    ALSO = 2,
+    PATIENCE = 600 /* seconds: the longest watch that is proposed */
 };
 
 #define LONG_NS (5ull * 60 * 1000000000) /* who has watched for so long has seen enough */
@@ -56,10 +57,10 @@ static const char *grows_by(const struct leak_view *view)
     return has_ended(view) ? "grew by" : "grows by";
 }
 
-/* The least of the usual times that is long enough: "30s", "2m". */
+/* The least of the usual times that is long enough, or the longest: "30s", "2m". */
 static const char *longer_time(double seconds, char out[UNITS_TEXT])
 {
-    static const unsigned short usual[] = {10, 30, 60, 120, 300, 600, 1200, 1800, 3600, 7200};
+    static const unsigned short usual[] = {10, 30, 60, 120, 300, PATIENCE};
     unsigned time = usual[ARRAY_LEN(usual) - 1];
 
     for (size_t i = ARRAY_LEN(usual); i-- > 0;)
@@ -69,12 +70,15 @@ static const char *longer_time(double seconds, char out[UNITS_TEXT])
     return out;
 }
 
-/* How long to sample so that a class is clear; 0: nothing is known, or it is clear. */
+/* How long to sample so that a class is clear; 0: not known, nobody waits for it, or it is clear.
+ */
 static double time_for(const struct leak_view *view, const struct part *part)
 {
-    return view->samples && part->state == PART_ONE_OF && part->class && part->class->wait_s > 0
-               ? watched_seconds(view) + part->class->wait_s
-               : 0;
+    const double wait = part->class ? part->class->wait_s : 0,
+                 seconds = watched_seconds(view) + wait;
+
+    return view->samples && part->state == PART_ONE_OF && wait > 0 && seconds <= PATIENCE ? seconds
+                                                                                          : 0;
 }
 
 /* What may have grown unseen, bytes. */
@@ -94,6 +98,15 @@ static double time_to_tell(const struct leak_view *view)
                                       : !view->samples && seconds > watched_seconds(view);
 
     return unsure ? fmax(seconds, 2 * watched_seconds(view)) : 0;
+}
+
+/* "; try -d 1m" */
+static void write_try(const struct leak_view *view, double seconds, FILE *out)
+{
+    char time[UNITS_TEXT];
+
+    if (watched_seconds(view) < PATIENCE)
+        fprintf(out, "; try -d %s", longer_time(seconds, time));
 }
 
 /* True of jemalloc's pages where its objects are counted apart from them. */
@@ -193,7 +206,15 @@ static void write_doubt(const struct leak_view *view, const struct part *part, F
     if (seconds > 0 && part->stack_count > 1)
         fprintf(out, "; run with -d %s to tell them apart", longer_time(seconds, time));
     else if (seconds > 0)
-        fprintf(out, "; try -d %s", longer_time(seconds, time));
+        fprintf(out, "; try -d %s to name it", longer_time(seconds, time));
+}
+
+/* Who touched a page first does not have all the objects in it, and may have given it to others. */
+static void write_touchers(const struct leak_view *view, enum grow_kind kind, uint64_t size,
+                           double growth, FILE *out)
+{
+    if (grow_write_touchers(view->faults, kind, size, growth, out))
+        fputs(" (first touch)", out);
 }
 
 /* The class of the objects of a part; NULL: not known. */
@@ -265,22 +286,26 @@ static void write_object_size(const struct leak_view *view, const struct part *p
     }
 }
 
-/* "grew by 77 MiB in 12 s, not steadily: most of it in objects of 4 KiB (exact), until 8 s ago" */
+/* "grew by 77 MiB in the first 4 s of 12 s, and not since, most of it in objects of 4 KiB (exact)"
+ */
 static void write_steps(const struct leak_view *view, const struct part *part, FILE *out)
 {
-    const bool stopped = part->since_s > watched_seconds(view) * LATELY;
-    char text[UNITS_TEXT], time[UNITS_TEXT];
+    const double seconds = watched_seconds(view);
+    const bool stopped = part->since_s > seconds * LATELY;
+    char text[UNITS_TEXT], time[UNITS_TEXT], all[UNITS_TEXT];
 
-    fprintf(out, "%s %s in %s, not steadily", stopped ? "grew by" : grows_by(view),
-            units_bytes(part->bytes, text),
-            units_duration((uint64_t)(watched_seconds(view) * 1e9), time));
-    if (part->size)
-        fputs(", most of it", out);
-    write_object_size(view, part, out);
+    units_bytes(part->bytes, text);
+    units_duration((uint64_t)(seconds * 1e9), all);
+    units_duration((uint64_t)(fmax(seconds - part->since_s, 0) * 1e9), time);
     if (stopped)
-        fprintf(out, ", until %s ago", units_duration((uint64_t)(part->since_s * 1e9), time));
+        fprintf(out, "grew by %s in the first %s of %s, and not since,", text, time, all);
+    else
+        fprintf(out, "%s %s in %s, not steadily,", grows_by(view), text, all);
+    if (part->size)
+        fputs(" most of it", out);
+    write_object_size(view, part, out);
     if (view->faults)
-        grow_write_touchers(view->faults, GROW_JEMALLOC, part->size, 0, out);
+        write_touchers(view, GROW_JEMALLOC, part->size, 0, out);
 }
 
 /* The sizes that grow, and their growth, bytes. */
@@ -341,10 +366,7 @@ static void write_objects(const struct leak_view *view, const struct part *part,
         fputs(part->state == PART_ONE_OF ? ", probably by " : ": ", out);
         write_causes(view, part, out);
     } else if (view->faults) {
-        /* Who touches a page first does not have all the small objects in it. */
-        if (grow_write_touchers(view->faults, GROW_JEMALLOC, part->size, part->bytes, out) &&
-            part->size < MEMORY_PAGE)
-            fputs(" (first touch only)", out);
+        write_touchers(view, GROW_JEMALLOC, part->size, part->bytes, out);
     }
     if (view->samples && part->state == PART_ONE_OF && !has_ended(view))
         write_doubt(view, part, out);
@@ -362,10 +384,9 @@ static void write_memory(const struct leak_view *view, const struct part *part, 
                 units_bytes(part->bytes, text),
                 units_duration((uint64_t)(watched_seconds(view) * 1e9), time));
     if (is_free_memory(view, part) && time_to_tell(view) > 0) {
-        fprintf(out,
-                " in jemalloc's heap (exact): free memory or objects, which change too much to "
-                "tell; try -d %s",
-                longer_time(time_to_tell(view), time));
+        fputs(" in jemalloc's heap (exact): free memory or objects, which change too much to tell",
+              out);
+        write_try(view, time_to_tell(view), out);
         return;
     }
     if (is_free_memory(view, part)) {
@@ -373,9 +394,7 @@ static void write_memory(const struct leak_view *view, const struct part *part, 
         return;
     }
     fprintf(out, " in %s (exact)", grow_kind_words(part->memory));
-    /* Who touches a page first is who keeps it, unless an allocator has it in between. */
-    if (grow_write_touchers(view->faults, part->memory, 0, 0, out) && part->handed_on)
-        fputs(" (first touch only)", out);
+    write_touchers(view, part->memory, 0, 0, out);
 }
 
 static void write_one_part(const struct leak_view *view, const struct part *part, FILE *out)
@@ -414,7 +433,7 @@ static void write_unsure(const struct leak_view *view, double change, const char
     fprintf(out, "; %s %s (exact)", units_change(change, text), what);
     if (view->verdict)
         write_hidden(view, out);
-    fprintf(out, "; try -d %s", longer_time(time_to_tell(view), time));
+    write_try(view, time_to_tell(view), out);
 }
 
 static void write_nothing(const struct leak_view *view, FILE *out)
@@ -427,17 +446,19 @@ static void write_nothing(const struct leak_view *view, FILE *out)
     if (verdict->kind == VERDICT_TOO_SHORT)
         fprintf(out,
                 "was watched for too short a time to tell growth from noise: %s in objects in %s "
-                "(exact); try -d %s",
-                change, time, longer_time(2 * watched_seconds(view), bound));
+                "(exact)",
+                change, time);
     else if (verdict->kind == VERDICT_UNSTEADY)
         fprintf(out,
                 "does not grow steadily: %s in objects in %s (exact), and no size of them grows "
-                "for certain; try -d %s",
-                change, time, longer_time(2 * watched_seconds(view), bound));
+                "for certain",
+                change, time);
     else if (verdict->kind == VERDICT_UNSURE)
         write_unsure(view, verdict->growth, "in objects", out);
     else
         fprintf(out, "does not grow: %s in objects in %s (exact)", change, time);
+    if (verdict->kind == VERDICT_TOO_SHORT || verdict->kind == VERDICT_UNSTEADY)
+        write_try(view, 2 * watched_seconds(view), out);
     if (verdict->kind == VERDICT_NOTHING)
         write_hidden(view, out);
     if (verdict->kind == VERDICT_NOTHING && verdict->bound > 0)
@@ -454,8 +475,11 @@ static void write_no_growth(const struct leak_view *view, FILE *out)
         looks->count ? (double)looks->list[looks->count - 1].rss - (double)looks->list[0].rss : 0;
     char text[UNITS_TEXT], time[UNITS_TEXT], bound[UNITS_TEXT];
 
-    if (grow && grow_net(grow) <= -parts_notable(view->leak, false, GROW_MAPPED)) {
-        fprintf(out, "shrinks by %s", growth_rate(view, -grow_net(grow), text));
+    /* What was touched at the end is in the RSS alone. */
+    const double net = grow ? fmax(grow_net(grow), grow_rss(grow)) : 0;
+
+    if (grow && net <= -parts_notable(view->leak, false, GROW_MAPPED)) {
+        fprintf(out, "shrinks by %s", growth_rate(view, -net, text));
         return;
     }
     if (time_to_tell(view) > 0) {
@@ -557,7 +581,10 @@ static void write_classes(const struct leak_view *view, FILE *out)
     const size_t count = largest_changes(view, largest, view->verbose ? CLASSES_SHOWN : CLASS_ROWS);
     char text[UNITS_TEXT];
 
-    fprintf(out, "objects: %s in use (exact", units_change(view->verdict->growth, text));
+    if (view->verdict->growth == 0)
+        fputs(count ? "objects: unchanged in sum (exact" : "objects: unchanged (exact", out);
+    else
+        fprintf(out, "objects: %s in use (exact", units_change(view->verdict->growth, text));
     if (view->verbose)
         fprintf(out, ", %zu looks", looks->count);
     fputc(')', out);
@@ -632,6 +659,13 @@ static bool is_of_others(const struct part *part)
     return part->kind == PART_MEMORY && part->memory != GROW_JEMALLOC;
 }
 
+/* True if with -v the screen would have whole stacks that it cuts now. */
+static bool cuts_stacks(const struct leak_view *view, const struct part *part)
+{
+    return !view->verbose && view->faults && is_of_others(part) &&
+           view->faults->grow->sum.parts[part->memory].samples > 0;
+}
+
 /* Prints one command, and what it gives. */
 static void print_next(const struct leak_view *view, FILE *out)
 {
@@ -659,7 +693,7 @@ static void print_next(const struct leak_view *view, FILE *out)
         snprintf(command, sizeof command, "jeattach leak %d -d %s", pid,
                  longer_time(seconds, time));
         shows = part->stack_count > 1 ? "which of these stacks it is" : "which calls keep them";
-    } else if (tell > 0) {
+    } else if (tell > 0 && watched_seconds(view) < PATIENCE) {
         snprintf(command, sizeof command, "jeattach leak %d -d %s", pid, longer_time(tell, time));
         shows = "a slower growth";
     } else if (part && part->kind == PART_OBJECTS) {
@@ -668,7 +702,7 @@ static void print_next(const struct leak_view *view, FILE *out)
     } else if (part && is_free_memory(view, part)) {
         snprintf(command, sizeof command, "jeattach %s %d", view->wasteful ? "frag" : "stats", pid);
         shows = view->wasteful ? "which objects keep it" : "its parts";
-    } else if (part && view->faults && view->faults->grow->refused.code == FAULT_NONE) {
+    } else if (part && cuts_stacks(view, part)) {
         snprintf(command, sizeof command, "jeattach leak %d -d %s -v", pid,
                  longer_time(watched_seconds(view), time));
         shows = "the whole stacks";
@@ -752,13 +786,15 @@ static void print_table(const struct leak_view *view, size_t rows, FILE *out)
 
     if (!view->rows_given)
         display.rows = rows;
-    if (view->samples && (view->verbose || view->rows_given || shows_samples(view, part)))
+    if (view->samples && !(part && is_of_others(part)) &&
+        (view->verbose || view->rows_given || shows_samples(view, part)))
         growth_write(view->growth, view->samples, &display, view->verbose, out);
     else if (view->faults && view->verbose)
-        grow_write_table(view->faults, GROW_KINDS, 0, view->rows, out);
+        grow_write_table(view->faults, GROW_KINDS, 0, grow_net(view->faults->grow), view->rows,
+                         out);
     else if (view->faults && part)
         grow_write_table(view->faults, part->kind == PART_OBJECTS ? GROW_JEMALLOC : part->memory,
-                         part->size, view->rows_given ? view->rows : rows, out);
+                         part->size, part->bytes, view->rows_given ? view->rows : rows, out);
 }
 
 /* The table has the lines that are left: besides its rows a heading, and the sum of the others. */

@@ -199,7 +199,8 @@ static void add_unsteady(struct parts *parts, const struct leak *leak,
         largest = TABLE_NONE;
     else
         part.size = leak->looks.classes->list[largest].size;
-    part.since_s = since_growth(&leak->looks, largest);
+    part.since_s =
+        fmin(since_growth(&leak->looks, largest), since_growth(&leak->looks, TABLE_NONE));
     parts_add(parts, &part);
 }
 
@@ -243,6 +244,17 @@ static double gained_by(const struct grow *grow, enum grow_kind kind)
     return grow_bytes(grow, (double)sum->gained - (double)sum->lost - in_flight);
 }
 
+/* What others have returned, bytes: a part that has not gained more is no growth of the process. */
+static double lost_elsewhere(const struct grow *grow, enum grow_kind kind)
+{
+    double lost = 0;
+
+    for (enum grow_kind i = 0; i < GROW_KINDS; i++)
+        if (i != kind && i != GROW_FILES)
+            lost -= fmin(gained_by(grow, i), 0);
+    return lost;
+}
+
 double parts_notable(const struct leak *leak, bool counted, enum grow_kind kind)
 {
     const struct grow *grow = &leak->grow;
@@ -281,7 +293,8 @@ void parts_of_memory(struct parts *parts, const struct leak *leak, const struct 
             part.bytes -= grow_bytes(grow, (double)grow_pages_only_touched(&grow->pages));
         if (kind == GROW_LIBC) /* large objects move there from mappings of their own */
             part.bytes += fmin(0, gained_by(grow, GROW_MAPPED));
-        if (part.bytes < parts_notable(leak, verdict != NULL, kind))
+        if (part.bytes < parts_notable(leak, verdict != NULL, kind) ||
+            (part.state >= PART_ONCE && lost_elsewhere(grow, kind) >= part.bytes))
             continue;
         if (kind == GROW_JEMALLOC && verdict) /* what objects have not: free space, own data */
             part.bytes -= taken_by_objects(&leak->looks);

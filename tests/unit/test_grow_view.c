@@ -32,7 +32,7 @@ int main(void)
 {
     CHECK(says(0, 0, ""));
     CHECK(says(10, 9, ""));
-    CHECK(says(120, 0, "lost: 12 % of the samples of page faults (120 of 1000)\n"));
+    CHECK(says(120, 0, "lost: 12 % of the page-fault samples: shares are of the others\n"));
     CHECK(says(0, 30,
                "stacks: 30 samples have none: to find more would take more than half of a CPU\n"));
     return check_result();

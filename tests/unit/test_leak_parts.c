@@ -192,6 +192,12 @@ static void test_memory(void)
     }
     make_scene(&scene, swinging);
     CHECK(make_memory(&scene, GROW_STACKS, 20, NULL)->state == PART_UNSTEADY);
+    for (unsigned lost = 19; lost <= 20; lost++) { /* as much was returned elsewhere */
+        scene.parts.count = 0;
+        scene.leak.grow.sum.parts[GROW_LIBC].lost = lost * MIB / 4096;
+        parts_of_memory(&scene.parts, &scene.leak, NULL);
+        CHECK(scene.parts.count == (lost == 19));
+    }
 }
 
 /* Pages of jemalloc's heap: the growth of its objects is a part of its own. */
