@@ -145,9 +145,12 @@ fault_code account_count(struct account *account, struct attachment *attachment,
                          struct fault *fault)
 {
     struct prof_state state;
+    struct fault ignored;
     fault_code rc;
 
     *account = (struct account){.source = ACCOUNT_NONE};
+    if (!attachment->target.record) /* what it has mapped meanwhile is counted, too */
+        attachment_map_again(attachment, &ignored);
     attachment_read_facts(attachment, &state);
     account->build = state.build;
     rc = count_records(account, attachment, fault);

@@ -74,7 +74,8 @@ bool account_is_whole(const struct account *account);
 
 /*
  * As account_read_records, but without the kernel's counts, which may take it long: process
- * and rss_source stay 0.
+ * and rss_source stay 0. All three read the mappings again, and then count: what the kernel counts
+ * is to be read next, as then both are of about the same moment.
  */
 fault_code account_count(struct account *account, struct attachment *attachment,
                          struct fault *fault);

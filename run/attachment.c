@@ -209,23 +209,29 @@ static void forget(struct attachment *attachment)
     memory_set_unchanging(&attachment->memory, NULL, 0);
 }
 
+bool attachment_map_again(struct attachment *attachment, struct fault *fault)
+{
+    struct modules now;
+
+    fault->code = modules_load(&now, &attachment->target, fault);
+    if (fault->code != FAULT_NONE)
+        return false;
+    if (!modules_same_code(&now, &attachment->modules)) {
+        modules_free(&now);
+        return false;
+    }
+    modules_free(&attachment->modules);
+    attachment->modules = now;
+    modules_tell_memory(&now, &attachment->memory);
+    return true;
+}
+
 /* Keeps the plan if the code is the same; stacks come and go. */
 static fault_code look_again(struct attachment *attachment, struct fault *fault)
 {
-    struct modules now;
-    fault_code rc;
-
     open_memory(attachment);
-    rc = modules_load(&now, &attachment->target, fault);
-    if (rc != FAULT_NONE)
-        return rc;
-    if (modules_same_code(&now, &attachment->modules)) {
-        modules_free(&attachment->modules);
-        attachment->modules = now;
-        modules_tell_memory(&now, &attachment->memory);
-        return FAULT_NONE;
-    }
-    modules_free(&now);
+    if (attachment_map_again(attachment, fault) || fault->code != FAULT_NONE)
+        return fault->code;
     forget(attachment);
     return find_allocator(attachment, fault);
 }

@@ -88,6 +88,11 @@ fault_code attachment_look_recorded(struct attachment *attachment,
 fault_code attachment_map(struct attachment *attachment, const struct attach_request *request,
                           struct fault *fault);
 /*
+ * Reads its mappings again, as it may have grown. False: they are as before, because it runs other
+ * code now (fault->code is FAULT_NONE), or because they could not be read.
+ */
+bool attachment_map_again(struct attachment *attachment, struct fault *fault);
+/*
  * Between two looks at one process: stops the deadline's ticks.
  * attachment_renew is needed before the next one.
  */

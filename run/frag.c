@@ -210,8 +210,6 @@ static fault_code count_frag_records(struct frag *frag, struct attachment *attac
     if (rc == FAULT_NONE && pass->no_memory)
         rc = frag_no_memory(fault);
     if (rc == FAULT_NONE)
-        rc = account_read_records(&frag->account, attachment, fault);
-    if (rc == FAULT_NONE)
         rc = set_classes(frag, pass, look, &out, fault);
     if (rc == FAULT_NONE) {
         sum_arenas(frag, &pass->arenas, &out);
@@ -227,10 +225,11 @@ fault_code frag_take(struct frag *frag, struct attachment *attachment, struct fa
 {
     const struct reader_source source = attachment_source(attachment, &attachment->deadline);
     struct live_look look = {.samples = NULL};
-    struct live *live;
-    fault_code rc;
+    struct live *live = NULL;
+    fault_code rc = account_read_records(&frag->account, attachment, fault);
 
-    rc = live_open(&live, &source, true, fault);
+    if (rc == FAULT_NONE)
+        rc = live_open(&live, &source, true, fault);
     if (rc == FAULT_NONE)
         rc = count_frag_records(frag, attachment, live, &look, fault);
     live_look_free(&look);

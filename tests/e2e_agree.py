@@ -123,6 +123,24 @@ class Agree(allocators.TestCase):
         """Each part, what is absent, and the RSS: the same in each verb."""
         self.in_each_cell(lambda allocator: self.assert_alike(allocator.pid))
 
+    def test_growing(self):
+        """The counts and the RSS are of one moment: the pages of files are outside, at least."""
+        process = self.process([os.path.join(lib.VICTIMS, "grower")], stdin=subprocess.PIPE,
+                               stdout=subprocess.PIPE, env=lib.tool_environment(
+                                   {"LD_PRELOAD": "libjemalloc.so.2"}))
+        process.stdin.write(b"leak %d %d\n" % (512 << 20, 100 << 20))
+        process.stdin.flush()
+        self.assertTrue(lib.wait_until(lambda: self.tell("stats", process.pid)["in_use"] > 8 << 20))
+        for verb in ("frag", "explain", "stats"):
+            with self.subTest(verb=verb):
+                told = self.tell(verb, process.pid)
+                parts = told["jemalloc"]["parts"] if verb == "explain" else told.get("parts", told)
+                self.assertEqual(sum(parts[name] or 0 for name in PARTS), told["rss"])
+                self.assertGreater(parts["own_data"], 0)
+                files = re.search(r"RssFile:\s+(\d+)", lib.read_text(
+                    "/proc/%d/status" % process.pid))[1]
+                self.assertGreater(parts["outside"], int(files) * 1024 // 2)
+
     def assert_shown(self, pid, told):
         """A table has the figures of JSON, and shares of the RSS."""
         for verb in ("stats", "explain", "frag"):

@@ -225,7 +225,9 @@ class Explain(Case):
 
     def test_states_of_profiling(self):
         for conf, state, steps in (("", "disabled", ("stats", "peek", "purge", "frag")),
-                                   ("prof:true,prof_active:false", "inactive", ("record",))):
+                                   ("prof:true,prof_active:false,lg_prof_sample:10", "inactive", ("record",)),
+                                   # A sample of so little is chance.
+                                   ("prof:true,prof_active:false", "inactive", ("peek",))):
             with self.subTest(conf=conf):
                 allocator = self.allocator("5.3.0", conf=conf)
                 _, answer = self.explain(allocator.pid)
@@ -451,6 +453,9 @@ class Seeded(Case):
         change, seconds = re.search(r" own memory .*? \+([\d.]+) MiB in ([\d.]+) s", text).groups()
         self.assertAlmostEqual(float(rates[0]), float(change) / float(seconds), delta=0.02 * float(rates[0]))
         self.assertRegex(text, r" in objects of .* \(exact\)")
+        # More sizes grow than are named: what they leave is named, too.
+        shares = re.findall(r"\((\d+) %\) +(?:in +objects +of|elsewhere)", text)
+        self.assertAlmostEqual(sum(map(int, shares)), 100, delta=2, msg=text)
 
     def test_objects_in_free_pages(self):
         """Objects that take what is free are no growth of the memory, and no time is left by them."""
@@ -510,7 +515,8 @@ class Seeded(Case):
         answer = self.longer(self.idle().pid)
         self.assertRegex(answer["answer"], r"\A(none|nothing certain) in ")
         self.assertEqual(answer["growth"]["state"], "none")
-        self.assertIn(" -d 10m", answer["next"]["command"])
+        self.assertIn(" -d 60s", answer["next"]["command"])
+        self.assertRegex(answer["next"]["why"], r"\A2(\.\d+)? s is short: this watches for a minute, ")
 
     def test_interrupted(self):
         """Ctrl-C ends the longer look with its answer."""

@@ -70,7 +70,7 @@ class Frag(lib.TestCase):
         self.assertGreater(first["least"] + 2 * first["error"], 0.9 * first["bytes"])
         self.assertRegex(
             told["answer"],
-            r"\Awastes [\d.]+ MiB: (?:about )?[\d.]+ MiB of it is free space in 48-byte slabs, which "
+            r"\Awastes [\d.]+ MiB: (?:about )?[\d.]+ MiB of it is free space in slabs of objects of 48 B, which "
             r"objects of .*\b%s \(frag\.c:\d+\) keep\b.* \(samples\)\Z" % function,
         )
 
@@ -254,7 +254,7 @@ class Frag(lib.TestCase):
         self.assertEqual((told["verdict"], told["profile"]), ("slabs", "disabled"))
         self.assertRegex(
             told["answer"],
-            r"in 48-byte slabs \(exact\); which stacks keep them is not known: profiling was not enabled "
+            r"in slabs of objects of 48 B \(exact\); which stacks keep them is not known: profiling was not enabled "
             r"\(opt\.prof\)\Z",
         )
         text = self.assert_ran(lib.run_tool("frag", process.pid)).text

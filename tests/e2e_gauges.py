@@ -91,7 +91,7 @@ class Gauges(allocators.TestCase):
                 self.assertLessEqual(told["in_use"] - own["in_use"], own["absent"])
                 self.assertIsNone(told["rss"])
                 text = self.assert_ran(lib.run_tool("stats", "--core", path)).text
-                self.assertIn("(core file) jemalloc %s-" % version, text)
+                self.assertRegex(text, r"\A\S+ \(core file\) had .* in use, .*; jemalloc %s\n" % version)
                 self.assertNotIn("RSS", text)
 
     def test_no_report_without_a_call(self):

@@ -130,6 +130,8 @@ class Stats(allocators.TestCase):
     def test_table(self):
         allocator = self.allocator("5.3.0")
         text = self.stats(allocator).text
+        self.assertRegex(text, r"\A\S+\[%d\] uses \S+ MiB: \S+ [KM]iB \(\d+ %%\) in use, \S+ [KM]iB "
+                         r"\(\d+ %%\) [a-z ]+ \(exact\); jemalloc 5\.3\.0\n" % allocator.pid)
         for row in ("in use", "slabs", "own data", "outside", "RSS", "absent", "stats.active",
                     "stats.resident", "stats.mapped", "stats.retained"):
             self.assertRegex(text, r"(?m)^  %s +-?[\d.]+ [KMGT]?i?B " % row)

@@ -230,6 +230,7 @@ static void process_json(const struct explain *explain, struct json *json)
 void explain_json(const struct explain *explain, const struct subject *subject, struct json *json)
 {
     char verdict[EXPLAIN_VERDICT], answer[EXPLAIN_VERDICT], command[EXPLAIN_COMMAND];
+    char reason[EXPLAIN_COMMAND];
     struct advice advice;
 
     explain_advice(explain, &advice);
@@ -262,6 +263,6 @@ void explain_json(const struct explain *explain, const struct subject *subject, 
     json_object_begin(json, "next");
     json_text(json, "step", explain_step_name(explain->step));
     json_text(json, "command", explain_command(explain, subject, command));
-    json_text(json, "why", explain_reason(explain->step));
+    json_text(json, "why", explain_reason(explain, reason));
     json_object_end(json);
 }

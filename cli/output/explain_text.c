@@ -155,7 +155,7 @@ static void print_parts(const struct explain *explain, FILE *out)
 
     snprintf(stacks, sizeof stacks, "stacks of %zu of %zu threads", found, explain->threads);
     print_part_row("anonymous", parts->anonymous, all, "heaps, memory without a file", out);
-    print_part_row("[heap]", parts->heap, all, "heap that brk(2) has made", out);
+    print_part_row("[heap]", parts->heap, all, "the C library's heap", out);
     print_part_row("stacks", parts->stacks, all,
                    parts->thread_stacks ? stacks : "stack of the first thread", out);
     print_part_row("variables", parts->written, all, "changed pages of mapped files", out);
@@ -371,11 +371,9 @@ static void print_classes(const struct explain *explain, size_t rows, FILE *out)
     print_labelled(out, "objects", "%s, touched or not; the sizes that have most of it:",
                    units_bytes((double)live->in_use, bytes));
     for (size_t i = 0; i < EXPLAIN_CLASSES && i + 1 < rows && live->largest[i].bytes; i++)
-        fprintf(out, "  %9s %5.1f %%  %s%" PRIu64 " object%s of %s\n",
-                units_bytes((double)live->largest[i].bytes, bytes),
-                100 * (double)live->largest[i].bytes / (double)live->in_use,
-                live->share < 1 ? "about " : "", live->largest[i].objects,
-                live->largest[i].objects == 1 ? "" : "s",
+        fprintf(out, "  %9s  %s%" PRIu64 " object%s of %s\n",
+                units_bytes((double)live->largest[i].bytes, bytes), live->share < 1 ? "about " : "",
+                live->largest[i].objects, live->largest[i].objects == 1 ? "" : "s",
                 units_bytes((double)live->largest[i].size, size));
 }
 
@@ -438,7 +436,7 @@ static void print_explained_head(const struct explain *explain, const struct sub
 static void print_explained_tail(const struct explain *explain, const struct subject *subject,
                                  FILE *out)
 {
-    char command[EXPLAIN_COMMAND], cause[MESSAGE_LINE];
+    char command[EXPLAIN_COMMAND], reason[EXPLAIN_COMMAND], cause[MESSAGE_LINE];
     struct advice advice;
 
     explain_advice(explain, &advice);
@@ -448,7 +446,7 @@ static void print_explained_tail(const struct explain *explain, const struct sub
     if (!explain->core && explain->refusal.code != FAULT_NONE && explain->facts.readable)
         print_labelled(out, "attach", "not possible: %s",
                        message_cause(subject, &explain->refusal, cause, sizeof cause));
-    advice_print_next(explain_command(explain, subject, command), explain_reason(explain->step),
+    advice_print_next(explain_command(explain, subject, command), explain_reason(explain, reason),
                       out);
 }
 

@@ -228,6 +228,7 @@ static void write_memory_change(const struct explain *explain, char *out)
 enum { GROWTH_PARTS = 3 };
 
 static const double NOTABLE_PART = 0.02; /* of the first one */
+static const double NOTABLE_REST = 0.05; /* of all */
 
 enum { GROWN_SIZES = 3 };
 
@@ -341,6 +342,10 @@ static void write_no_part(const struct explain *explain, const char *time, char 
                      explain->with_shared ? "shared memory" : "several kinds of memory");
         return;
     }
+    if (explain->watch.judged && (int64_t)verdict->growth == 0) {
+        append_words(out, "none in %s: objects unchanged (exact)", time);
+        return;
+    }
     const char *none = explain->rise.change ? "nothing certain" : "none";
     if (!explain->watch.judged) {
         append_words(out, "%s in %s", none, time);
@@ -361,7 +366,7 @@ static void write_no_part(const struct explain *explain, const char *time, char 
 const char *explain_growth(const struct explain *explain, char out[EXPLAIN_VERDICT])
 {
     const struct parts *parts = &explain->watch.parts;
-    char time[UNITS_TEXT];
+    char time[UNITS_TEXT], text[UNITS_TEXT];
 
     *out = '\0';
     if (!explain->look_ns)
@@ -371,12 +376,17 @@ const char *explain_growth(const struct explain *explain, char out[EXPLAIN_VERDI
         write_no_part(explain, time, out);
         return out;
     }
+    double rest = (double)explain->rise.change;
     for (size_t i = 0; i < parts->count && i < GROWTH_PARTS; i++) {
         if (parts->list[i].bytes < NOTABLE_PART * parts->list[0].bytes)
             continue;
         append_words(out, i ? ", " : "");
         write_grown_part(explain, &parts->list[i], out);
+        rest -= is_own_part(&parts->list[i]) ? parts->list[i].bytes : 0;
     }
+    if (rest >= (double)RISE_LEAST && rest >= NOTABLE_REST * (double)explain->rise.change)
+        append_words(out, ", +%s (%.0f %%) elsewhere", units_bytes(rest, text),
+                     100 * rest / (double)explain->rise.change);
     append_words(out, " in %s (exact)", time);
     write_reuse(explain, out);
     return out;
@@ -410,7 +420,7 @@ static void write_part_fact(const struct explain *explain, enum explain_headline
     };
     static const char *const outside_words[OUTSIDE_KINDS] = {
         [OUTSIDE_ANONYMOUS] = "memory without a file (heaps, mappings)",
-        [OUTSIDE_BRK] = "the heap of brk(2)",
+        [OUTSIDE_BRK] = "the C library's heap",
         [OUTSIDE_STACKS] = "thread stacks",
         [OUTSIDE_FILES] = "mapped files and code",
         [OUTSIDE_VARIABLES] = "changed pages of mapped files",
@@ -589,22 +599,28 @@ static const struct {
     [STEP_STATS] = {"stats", "stats", "",
                     "memory does not show what is free; jemalloc itself counts it, in a call"},
     [STEP_PEEK] = {"peek", "peek", "", "this shows what the objects in use are"},
-    [STEP_OUTSIDE] =
-        {"outside", "leak", " -d 60s",
-         "most of it is outside jemalloc: this shows which kind grows, by which calls"},
+    [STEP_OUTSIDE] = {"outside", "leak", NULL,
+                      "most of it is outside jemalloc: this shows which kind grows, by which "
+                      "calls"},
     [STEP_CORE] = {"core", "status", "",
                    "the core file has no objects that can be read; this shows why"},
-    [STEP_LOOK] = {"look", "leak", " -d 60s",
-                   "a second is short: this watches for a minute, and shows which calls"},
+    [STEP_LOOK] = {"look", "leak", NULL, NULL},
     [STEP_AGAIN] = {"explain", "explain", "", "it is stopped: look again when it runs"},
 };
 
 /* After a longer look, another one of that length shows nothing new. */
+static bool was_long(const struct explain *explain)
+{
+    return explain->look_ns >= 60ull * SECOND_NS;
+}
+
 static const char *step_options(const struct explain *explain)
 {
-    if (explain->look_ns && (explain->step == STEP_LOOK || explain->step == STEP_OUTSIDE))
-        return " -d 10m";
-    return steps[explain->step].options;
+    const char *options = steps[explain->step].options;
+
+    if (options)
+        return options;
+    return was_long(explain) ? " -d 10m" : " -d 60s";
 }
 
 const char *explain_command(const struct explain *explain, const struct subject *subject,
@@ -626,9 +642,17 @@ const char *explain_command(const struct explain *explain, const struct subject 
     return out;
 }
 
-const char *explain_reason(enum explain_step step)
+const char *explain_reason(const struct explain *explain, char out[EXPLAIN_COMMAND])
 {
-    return steps[step].reason;
+    char time[UNITS_TEXT] = "a second";
+
+    if (steps[explain->step].reason)
+        return steps[explain->step].reason;
+    if (explain->look_ns)
+        units_duration((uint64_t)(leak_seconds(&explain->watch.leak) * SECOND_NS), time);
+    snprintf(out, EXPLAIN_COMMAND, "%s is short: this watches for %s, and shows which calls", time,
+             was_long(explain) ? "10 minutes" : "a minute");
+    return out;
 }
 
 const char *explain_step_name(enum explain_step step)

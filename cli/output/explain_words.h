@@ -26,8 +26,8 @@ void explain_advice(const struct explain *explain, struct advice *advice);
 /* Writes the next command, or the remedy if a right is missing. Returns out. */
 const char *explain_command(const struct explain *explain, const struct subject *subject,
                             char out[EXPLAIN_COMMAND]);
-/* Returns the reason for it, a sentence without a full stop. */
-const char *explain_reason(enum explain_step step);
+/* Returns the reason for it, a sentence without a full stop; out may have it. */
+const char *explain_reason(const struct explain *explain, char out[EXPLAIN_COMMAND]);
 /* Returns its name in JSON: "leak". */
 const char *explain_step_name(enum explain_step step);
 

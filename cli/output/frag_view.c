@@ -1,5 +1,6 @@
 #include "cli/output/frag_view.h"
 #include "base/text.h"
+#include "base/units.h"
 #include "base/util.h"
 #include "cli/message.h"
 #include "cli/output/advice.h"
@@ -99,7 +100,7 @@ static void describe_unsure(const struct frag_view *view, char out[ANSWER_BYTES]
 {
     const struct waste_row *row = &view->waste->rows[0];
     const struct waste_class *class = &view->waste->classes[row->class];
-    char place[PLACE_TEXT_SIZE];
+    char place[PLACE_TEXT_SIZE], size[UNITS_TEXT];
 
     if (row->sample == TABLE_NONE)
         strcpy(place, row->own ? "jemalloc itself" : "objects that were not sampled");
@@ -107,9 +108,9 @@ static void describe_unsure(const struct frag_view *view, char out[ANSWER_BYTES]
         place_text(view->samples, &view->samples->list[row->sample], place);
     add_part(view, (double)waste_bytes(class), false, out);
     add_words(out,
-              " %llu-byte slabs; it is not known which stack keeps them: most objects are of %s, "
-              "but %.0f %% of all are in full slabs (samples)",
-              (unsigned long long)class->size, place, 100 * waste_full_part(class));
+              " slabs of objects of %s; it is not known which stack keeps them: most objects are "
+              "of %s, but %.0f %% of all are in full slabs (samples)",
+              units_bytes((double)class->size, size), place, 100 * waste_full_part(class));
 }
 
 /* The free space that one stack keeps in the slabs of all sizes. */
@@ -160,8 +161,7 @@ static const char *common_keeper(const struct frag_view *view, char out[COMMON_T
 static void describe_slabs(const struct frag_view *view, char out[ANSWER_BYTES])
 {
     const struct waste_row *row = &view->waste->rows[0];
-    unsigned long long object = view->waste->classes[row->class].size;
-    char place[PLACE_TEXT_SIZE], common[COMMON_TEXT_SIZE];
+    char place[PLACE_TEXT_SIZE], common[COMMON_TEXT_SIZE], size[UNITS_TEXT];
     const struct keeper keeper = find_keeper(view->waste);
 
     if (keeper.row && keeper.sizes > 1) {
@@ -176,11 +176,12 @@ static void describe_slabs(const struct frag_view *view, char out[ANSWER_BYTES])
         return;
     }
     add_part(view, (double)row->bytes, is_rough(row), out);
+    units_bytes((double)view->waste->classes[row->class].size, size);
     if (row->sample == TABLE_NONE)
-        add_words(out, " %llu-byte slabs%s; which stacks keep them is not known: %s", object,
+        add_words(out, " slabs of objects of %s%s; which stacks keep them is not known: %s", size,
                   evidence(view), why_no_stack(view));
     else
-        add_words(out, " %llu-byte slabs, which objects of %s keep%s (samples)", object,
+        add_words(out, " slabs of objects of %s, which objects of %s keep%s (samples)", size,
                   place_text(view->samples, &view->samples->list[row->sample], place),
                   common_keeper(view, common));
 }
@@ -384,8 +385,8 @@ static void print_stacks(const struct frag_view *view, const struct parts *parts
         (account_most_waste(&parts->sum) == ACCOUNT_PARTS || waste->bytes < ACCOUNT_WASTE_LEAST))
         return;
     print_evidence(view, out);
-    fprintf(out, "%11s %7s %10s %6s %9s %8s  %s\n", "free space", "share", "objects", "size",
-            "slabs", "in use", view->samples ? "stack" : "");
+    fprintf(out, "%11s %7s %10s %6s %9s %8s%s\n", "free space", "share", "objects", "size", "slabs",
+            "in use", view->samples ? "  stack" : "");
     for (size_t i = 0; i < shown; i++)
         left_out += print_stack(view, &waste->rows[i], out);
     for (size_t i = shown; i < waste->count; i++)

@@ -1,6 +1,7 @@
 #include "cli/output/usage.h"
 #include "base/units.h"
 #include "cli/message.h"
+#include "cli/output/wrap.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -186,23 +187,59 @@ void usage_print_parts(const struct account *account, FILE *out)
 
     fill_fields(account, fields);
     for (const struct usage_field *field = fields; field < fields + FIELDS; field++)
-        if (field->known && field->bytes &&
+        if ((field->known ? field->bytes > 0 : field->wanted) &&
             (field->kind == FIELD_PART || field->meaning == absent_meaning))
             print_field(account, field, out);
+}
+
+/* "120 MiB (80 %) in use" */
+static void print_share(const struct account_sum *sum, enum account_part part, FILE *out)
+{
+    char bytes[UNITS_TEXT];
+
+    fprintf(out, "%s (%.0f %%) %s", units_bytes((double)sum->bytes[part], bytes),
+            sum->whole ? 100 * (double)sum->bytes[part] / (double)sum->whole : 0,
+            usage_parts[part].name);
+}
+
+/* "server[7] uses 150 MiB: 120 MiB (80 %) in use, 20 MiB (13 %) slabs (exact); jemalloc 5.3.0" */
+static void print_usage_answer(const struct usage *usage, FILE *out)
+{
+    const struct account_sum sum = account_sum_up(usage->account);
+    const char *known = usage->account->build.text;
+    char name[64], version[VERSION_TEXT_MAX], bytes[UNITS_TEXT];
+    enum account_part most = ACCOUNT_SAMPLING;
+    struct wrap wrap;
+    FILE *line = wrap_begin(&wrap, out);
+
+    for (enum account_part part = ACCOUNT_SAMPLING; part < ACCOUNT_PARTS; part++)
+        most = sum.bytes[part] > sum.bytes[most] ? part : most;
+    message_clean(*known ? known : "?", version, sizeof version);
+    version[strcspn(version, "-")] = '\0';
+    fprintf(line, "%s[%d]%s %s %s", message_clean(usage->name, name, sizeof name), usage->pid,
+            usage->origin ? usage->origin : "", usage->account->has_process ? "uses" : "had",
+            units_bytes((double)sum.whole, bytes));
+    if (sum.known[ACCOUNT_IN_USE]) {
+        fputs(usage->account->has_process ? ": " : " in jemalloc: ", line);
+        print_share(&sum, ACCOUNT_IN_USE, line);
+    }
+    if (sum.bytes[most]) {
+        fputs(sum.known[ACCOUNT_IN_USE] ? ", " : ": ", line);
+        print_share(&sum, most, line);
+    }
+    fprintf(line, "%s; jemalloc %s\n", usage->account->counted.known ? " (exact)" : "", version);
+    wrap_end(&wrap, 0, out);
 }
 
 void usage_print_table(const struct usage *usage, FILE *out)
 {
     const struct account *account = usage->account;
     const struct subject subject = {.pid = usage->pid, .name = usage->name};
-    const char *known = account->build.text;
     struct usage_field fields[FIELDS];
-    char name[64], version[VERSION_TEXT_MAX], cause[MESSAGE_LINE];
+    char cause[MESSAGE_LINE];
 
     fill_fields(account, fields);
-    fprintf(out, "%s[%d]%s jemalloc %s\n", message_clean(usage->name, name, sizeof name),
-            usage->pid, usage->origin ? usage->origin : "",
-            *known ? message_clean(known, version, sizeof version) : "?");
+    print_usage_answer(usage, out);
     for (const struct usage_field *field = fields; field < fields + FIELDS; field++)
         if (field->name && (field->known ? field->bytes > 0 : field->wanted))
             print_field(account, field, out);

@@ -20,7 +20,10 @@ extern const struct usage_part usage_parts[ACCOUNT_PARTS];
 /* Of top: "RSS", or the name of a part, or its key in JSON. */
 const char *usage_gauge_name(enum gauge gauge, bool json);
 
-/* Prints a row for each part that is known and not zero, and one for what is absent. */
+/*
+ * Prints a row for each part that is not zero, and one for what is absent. One that is not known,
+ * without which the others do not add up to the RSS, is shown as ?.
+ */
 void usage_print_parts(const struct account *account, FILE *out);
 /* Adds a member for each part, and absent; those that are not known are null. */
 void usage_parts_json(const struct account_sum *sum, struct json *json);

@@ -497,10 +497,11 @@ fault_code counted_read(struct extents *extents, const struct reader_source *sou
     if (state.build.opt_prof == FACT_YES)
         count.sampled = sampled_layout_of(count.version);
     count.presence = count.of_retained = presence_begin(&count.heap->map);
+    /* First: a block that is mapped meanwhile is not known, and all of it would not be. */
+    own_data_read(extents, &count.presence, &own);
     rc = extents_each(extents, count_extent, &count, &pass, fault);
     if (rc != FAULT_NONE)
         return rc;
-    own_data_read(extents, &count.presence, &own);
     sum_extents(counted, &count, &pass);
     sum_own(counted, &count, &pass, &own);
     for (size_t i = 0; i < CLASSES_MAX; i++)

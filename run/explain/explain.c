@@ -23,6 +23,7 @@
 #define FREE_LEAST    ((double)(8 << 20)) /* bytes of memory that are worth a step */
 #define OTHERS_LEAST  1.25                /* times its own rate: others of its cgroup grow, too */
 #define MOSTLY        0.5
+#define SAMPLES_LEAST 8.0 /* of what is in use, on average: else a profile may have none */
 #define GOES_ON       0.5 /* of a growth is one that goes on */
 #define OWN_LEAST     0.7 /* of what a cgroup uses, to be what fills it */
 
@@ -208,15 +209,21 @@ static size_t read_stack_pointers(struct explain *explain, remote_addr pointers[
     return count;
 }
 
-/* The kernel walks the page tables, and mmap and munmap wait meanwhile: only where it is quick. */
+/*
+ * Beside the counts of jemalloc, of the same moment. The kernel walks the page tables, and mmap and
+ * munmap wait meanwhile: only where it is quick.
+ */
 static void read_parts(struct explain *explain)
 {
     const struct attachment *attachment = explain->attachment;
     const struct target *target = &attachment->target;
-    uint64_t bytes = explain->resident.rss + explain->resident.swap;
     remote_addr pointers[STACKS_MAX];
-    size_t count = read_stack_pointers(explain, pointers);
+    const size_t count = read_stack_pointers(explain, pointers);
+    struct resident now;
 
+    if (resident_read(target->proc, target_via(target), &now) == 0)
+        explain->resident = now;
+    const uint64_t bytes = explain->resident.rss + explain->resident.swap;
     if (bytes > PARTS_BYTES || attachment->modules.vma_count > PARTS_MAPPINGS) {
         explain->parts_state = PARTS_TOO_LARGE;
         return;
@@ -298,12 +305,16 @@ static fault_code build_sites(struct explain *explain, const struct heap_profile
     return good ? FAULT_NONE : fault_set(fault, FAULT_INTERNAL, ENOMEM, "explain", "the profile");
 }
 
-/* The RSS of the look stands for that of the counts, some milliseconds later. */
-static void read_account(struct explain *explain)
+static void count_account(struct explain *explain)
+{
+    explain->no_account.code =
+        account_count(&explain->account, explain->attachment, &explain->no_account);
+}
+
+static void sum_up_account(struct explain *explain)
 {
     struct account *account = &explain->account;
 
-    explain->no_account.code = account_count(account, explain->attachment, &explain->no_account);
     account->process.rss = explain->resident.rss;
     account->process.swap = explain->resident.swap;
     account->process.anonymous = explain->resident.anonymous;
@@ -320,7 +331,7 @@ static void read_jemalloc(struct explain *explain)
     fault_code rc;
 
     attachment_read_facts(explain->attachment, &explain->prof);
-    read_account(explain);
+    sum_up_account(explain);
     explain->no_live.code = read_live(explain, &explain->no_live);
     /* Only the state in memory tells whether there is a profile. */
     if (prof_judge(&explain->prof) < PROF_DENSE)
@@ -490,6 +501,18 @@ static enum rise_state judge_growth(const struct explain *explain)
                                                                       : explain->rise.state;
 }
 
+static void judge_samples(const struct explain *explain, struct explain_facts *facts)
+{
+    const struct prof_state *prof = &explain->prof;
+    const double in_use = (double)explain->account.counted.in_use;
+
+    if (!explain_counted(explain) || !explain->sum.known[ACCOUNT_IN_USE])
+        return;
+    facts->sparse = (double)explain->sites.bytes.now < MOSTLY * in_use;
+    facts->few = prof->lg_sample_known && prof->lg_sample < 63 &&
+                 in_use < SAMPLES_LEAST * (double)(1ull << prof->lg_sample);
+}
+
 static void judge_explained(struct explain *explain)
 {
     explain->facts = (struct explain_facts){
@@ -510,6 +533,7 @@ static void judge_explained(struct explain *explain)
                                        explain->sum.bytes[ACCOUNT_RETAINED]),
         .outside = share_of(explain, outside_amount(explain)),
     };
+    judge_samples(explain, &explain->facts);
     judge_outside(explain);
     /*
      * A cgroup is charged with what its processes touched first: shared memory and pages of files
@@ -564,8 +588,6 @@ fault_code explain_read(struct explain *explain, const struct fault *found, stru
     if (!explain->look_ns)
         measure_all(&look);
     rc = explain->look_ns ? watch_longer(&look, fault) : wait_and_measure(&look, fault);
-    if (rc == FAULT_NONE)
-        read_parts(explain);
     end_look(&look);
     if (rc != FAULT_NONE)
         return rc;
@@ -586,6 +608,9 @@ fault_code explain_read(struct explain *explain, const struct fault *found, stru
         explain->heaps =
             heap_kinds_find(&explain->attachment->modules, target, &explain->attachment->memory);
     explain->own_limit = own_limit_find(explain->heaps, target, &explain->attachment->memory);
+    if (found->code == FAULT_NONE)
+        count_account(explain);
+    read_parts(explain);
     if (found->code == FAULT_NONE)
         read_jemalloc(explain);
     if (*interrupt_flag() && !explain->watch.leak.interrupted)
@@ -641,7 +666,8 @@ fault_code explain_read_core(struct explain *explain, const struct core_file *co
     sum_up_mappings(explain);
     if (found->code == FAULT_NONE) {
         attachment_read_facts(explain->attachment, &explain->prof);
-        read_account(explain);
+        count_account(explain);
+        sum_up_account(explain);
         explain->no_live.code = read_live(explain, &explain->no_live);
         if (prof_judge(&explain->prof) >= PROF_DENSE)
             explain->no_profile.code = read_core_sites(explain, &explain->no_profile);

@@ -88,7 +88,7 @@ static bool is_growing_most(const struct explain_facts *facts)
 
 static bool can_profile(const struct explain_facts *facts)
 {
-    return facts->jemalloc && facts->prof >= PROF_DENSE;
+    return facts->jemalloc && facts->prof >= PROF_DENSE && !facts->few && !facts->profile;
 }
 
 static bool is_denied(const struct explain_facts *facts)
@@ -123,7 +123,7 @@ static bool is_mostly_outside(const struct explain_facts *facts)
 
 static bool has_profile(const struct explain_facts *facts)
 {
-    return facts->profile;
+    return facts->profile && !facts->sparse;
 }
 
 /* Memory has been read: only a call can tell more. */

@@ -62,6 +62,8 @@ struct explain_facts {
     bool jemalloc; /* it has one */
     bool objects;  /* its records of live objects can be read */
     bool profile;  /* its profile was read, and has samples */
+    bool sparse;   /* these stand for the lesser part of what is in use */
+    bool few;      /* so little is in use that samples of it are chance */
     bool unclear;  /* how much of its memory is free: jemalloc's counts are old */
     bool counts;   /* it can have counts: not built without statistics */
     enum prof_verdict prof;

@@ -96,6 +96,12 @@ static void test_in_use(void)
     CHECK(explain_decide(&facts) == STEP_DUMP);
     facts.profile = false;
     CHECK(explain_decide(&facts) == STEP_RECORD);
+    facts.few = true; /* nor would another look have a sample */
+    CHECK(explain_decide(&facts) == STEP_PEEK);
+    facts.few = false;
+    facts.profile = facts.sparse = true; /* it says little of what is in use */
+    CHECK(explain_decide(&facts) == STEP_PEEK);
+    facts.profile = facts.sparse = false;
     facts.prof = PROF_DISABLED;
     CHECK(explain_decide(&facts) == STEP_PEEK);
     facts.unclear = true;

@@ -4,6 +4,7 @@
  */
 #include "check.h"
 #include "run/access.h"
+#include "run/account.h"
 #include "run/faults.h"
 #include "run/interrupt.h"
 #include "run/sampling.h"
@@ -29,6 +30,18 @@ struct grower {
     int in, out; /* its stdin and stdout */
 };
 
+/* Reads a line of it, the next one. A deadline that ticks interrupts that. */
+static bool grower_answers(const struct grower *grower)
+{
+    char answer[256];
+    ssize_t n;
+
+    do
+        n = read(grower->out, answer, sizeof answer);
+    while (n < 0 && errno == EINTR);
+    return n > 0;
+}
+
 static bool grower_start(struct grower *grower)
 {
     char program[PATH_MAX], *argv[] = {program, NULL};
@@ -49,16 +62,14 @@ static bool grower_start(struct grower *grower)
     close(out[1]);
     grower->in = in[1];
     grower->out = out[0];
-    return err == 0;
+    return err == 0 && grower_answers(grower); /* "ready" */
 }
 
 /* Returns when it has done that. */
 static bool grower_order(const struct grower *grower, const char *order)
 {
-    char answer[256];
-
     return write(grower->in, order, strlen(order)) == (ssize_t)strlen(order) &&
-           read(grower->out, answer, sizeof answer) > 0;
+           grower_answers(grower);
 }
 
 static void grower_end(const struct grower *grower)
@@ -232,6 +243,25 @@ static void test_no_jemalloc(void)
     attachment_close(&attachment);
 }
 
+/* What a process has mapped since it was found is counted, too, and is not outside jemalloc. */
+static void test_account(const struct grower *grower)
+{
+    const struct attach_request request = {
+        .pid = grower->pid, .timeout_ns = 20 * SECOND, .way = WAY_MEMORY};
+    struct attachment attachment;
+    struct account account;
+    struct fault fault;
+
+    if (CHECK(attachment_find(&attachment, &request, &fault) == FAULT_NONE) &&
+        CHECK(grower_order(grower, "grow 134217728\n")) &&
+        CHECK(account_read_records(&account, &attachment, &fault) == FAULT_NONE)) {
+        const struct account_sum sum = account_sum_up(&account);
+        CHECK(sum.known[ACCOUNT_OWN] && sum.bytes[ACCOUNT_IN_USE] >= 128 << 20);
+        CHECK(sum.known[ACCOUNT_OUTSIDE] && sum.bytes[ACCOUNT_OUTSIDE] < 64 << 20);
+    }
+    attachment_close(&attachment);
+}
+
 int main(void)
 {
     struct grower grower;
@@ -243,6 +273,8 @@ int main(void)
     CHECK(grower_order(&grower, "grow 4096\n"));
     test_no_jemalloc();
     code = test_recording(&grower);
+    if (code != SKIPPED)
+        test_account(&grower);
     grower_end(&grower);
     return code && !checks_failed ? code : check_result();
 }
