@@ -16,69 +16,30 @@ enum { ENVIRON_MOST = 2 << 20, PLACES = 4 };
 
 static const struct own_limit_option {
     const char *program;     /* NULL: any program of the language */
-    enum heap_kind language; /* HEAP_KINDS: of none */
+    enum heap_kind language; /* without a program */
     enum own_limit_of of;
-    const char *option, *chars; /* of its value, whose last part is the size */
+    const char *option;
+    const char *chars;          /* of its value, whose last part is the size; NULL: SIZE_CHARS */
     uint64_t unit;              /* bytes, of a number alone */
     uint64_t usual;             /* without the option; 0: not known */
     bool decimal;               /* "1m" is a million, and "1mb" is not */
-    const char *places[PLACES]; /* or variables of the environment; the first has the last word */
+    const char *places[PLACES]; /* the first has the last word; none: the command line */
 } options[] = {
-    {"memcached",
-     HEAP_KINDS,
-     OWN_LIMIT_ITEMS,
-     "-m",
-     SIZE_CHARS,
-     MIB,
-     64 * MIB,
-     false,
-     {COMMAND_LINE}},
-    {"memcached",
-     HEAP_KINDS,
-     OWN_LIMIT_ITEMS,
-     "--memory-limit",
-     SIZE_CHARS,
-     MIB,
-     0,
-     false,
-     {COMMAND_LINE}},
-    {"redis-server",
-     HEAP_KINDS,
-     OWN_LIMIT_KEYS,
-     "--maxmemory",
-     SIZE_CHARS,
-     1,
-     0,
-     true,
-     {COMMAND_LINE}},
-    {"valkey-server",
-     HEAP_KINDS,
-     OWN_LIMIT_KEYS,
-     "--maxmemory",
-     SIZE_CHARS,
-     1,
-     0,
-     true,
-     {COMMAND_LINE}},
-    {"cache-main", HEAP_KINDS, OWN_LIMIT_STORAGE, "-s", STORAGE_CHARS, 1, 0, false, {COMMAND_LINE}},
-    {NULL,
-     HEAP_JVM,
-     OWN_LIMIT_JAVA,
-     "-Xmx",
-     SIZE_CHARS,
-     1,
-     0,
-     false,
-     {"_JAVA_OPTIONS", COMMAND_LINE, "JDK_JAVA_OPTIONS", "JAVA_TOOL_OPTIONS"}},
-    {NULL,
-     HEAP_V8,
-     OWN_LIMIT_JAVASCRIPT,
-     "--max-old-space-size",
-     SIZE_CHARS,
-     MIB,
-     0,
-     false,
-     {COMMAND_LINE, "NODE_OPTIONS"}},
+    {"memcached", .of = OWN_LIMIT_ITEMS, .option = "-m", .unit = MIB, .usual = 64 * MIB},
+    {"memcached", .of = OWN_LIMIT_ITEMS, .option = "--memory-limit", .unit = MIB},
+    {"redis-server", .of = OWN_LIMIT_KEYS, .option = "--maxmemory", .unit = 1, .decimal = true},
+    {"valkey-server", .of = OWN_LIMIT_KEYS, .option = "--maxmemory", .unit = 1, .decimal = true},
+    {"cache-main", .of = OWN_LIMIT_STORAGE, .option = "-s", .chars = STORAGE_CHARS, .unit = 1},
+    {.language = HEAP_JVM,
+     .of = OWN_LIMIT_JAVA,
+     .option = "-Xmx",
+     .unit = 1,
+     .places = {"_JAVA_OPTIONS", COMMAND_LINE, "JDK_JAVA_OPTIONS", "JAVA_TOOL_OPTIONS"}},
+    {.language = HEAP_V8,
+     .of = OWN_LIMIT_JAVASCRIPT,
+     .option = "--max-old-space-size",
+     .unit = MIB,
+     .places = {COMMAND_LINE, "NODE_OPTIONS"}},
 };
 
 /* Returns 0 for what is no size. */
@@ -107,7 +68,7 @@ struct own_limits {
 
 /* The words of a variable are those of a command line. */
 static bool find_in_variable(const struct own_limits *limits, const char *variable,
-                             const struct own_limit_option *option, char *value, size_t size)
+                             const char *option, const char *chars, char *value, size_t size)
 {
     const size_t len = strlen(variable);
 
@@ -119,7 +80,7 @@ static bool find_in_variable(const struct own_limits *limits, const char *variab
         const size_t words_len = words ? strlen(words) : 0;
         for (char *blank = words; blank && (blank = strpbrk(blank, " \t\n\"'"));)
             *blank++ = '\0';
-        return words_option(words, words_len, option->option, option->chars, value, size);
+        return words_option(words, words_len, option, chars, value, size);
     }
     return false;
 }
@@ -128,14 +89,15 @@ static bool find_in_variable(const struct own_limits *limits, const char *variab
 static bool find_limit(const struct own_limits *limits, const struct own_limit_option *option,
                        struct own_limit *limit)
 {
+    const char *chars = option->chars ? option->chars : SIZE_CHARS;
     char value[64];
 
-    for (size_t i = 0; i < PLACES && option->places[i]; i++) {
+    for (size_t i = 0; i < PLACES && (i == 0 || option->places[i]); i++) {
         const char *place = option->places[i];
-        const bool in_command = !*place;
-        if (!(in_command ? command_option(limits->target, option->option, option->chars, value,
-                                          sizeof value)
-                         : find_in_variable(limits, place, option, value, sizeof value)))
+        const bool in_command = !place || !*place;
+        if (!(in_command
+                  ? command_option(limits->target, option->option, chars, value, sizeof value)
+                  : find_in_variable(limits, place, option->option, chars, value, sizeof value)))
             continue;
         limit->bytes = parse_size(value, option);
         limit->of = limit->bytes ? option->of : OWN_LIMIT_NONE; /* 0: as much as there is */
