@@ -259,7 +259,8 @@ static uint32_t print_frag_calls(const struct frag_view *view, const struct wast
         else if (expected < 1)
             fputs("[not sampled: less than 1 sample is expected of these]\n", out);
         else
-            fprintf(out, "[not sampled: only %.0f samples are expected of these]\n", expected);
+            fprintf(out, "[not sampled: only %.0f %s expected of these]\n", expected,
+                    expected < 1.5 ? "sample is" : "samples are");
         return 0;
     }
     if (!view->verbose) {
