@@ -172,10 +172,9 @@ class Explain(Case):
                                "--max-old-space-size=3000")
         text, answer = self.explain(process.pid)
         self.assertEqual(answer["growth"]["state"], "growing", answer)
-        self.assertIsNone(answer["growth"]["limit_in_ns"])
         self.assertIsNone(answer["own_limit"]["reached_in_ns"])
         self.assertRegex(text.replace("\n", " "),
-                         r" grows by \S+ MiB/s: the JavaScript heap grows up to its own "
+                         r" grows by \S+ MiB/s.*, but the JavaScript heap grows up to its own "
                          r"--max-old-space-size 2\.93 GiB; it uses ")
         lib.end_process(process)
 

@@ -163,19 +163,17 @@ static void write_rate(const struct explain *explain, char *out)
         append_words(out, explain->machine ? ": at this rate the machine has memory for "
                                            : ": at this rate the limit is reached in ");
         write_time_left(explain, left, out);
-    } else if (explain_own_limit_is_first(explain)) {
-        const bool known = explain_own_time_left(explain, &left);
-        append_words(out, ": %s its own %s %s",
-                     known ? "at this rate it reaches" : own_limits[explain->own_limit.of].up_to,
-                     explain->own_limit.option,
+    } else if (explain_own_time_left(explain, &left)) {
+        append_words(out, ": at this rate it reaches its own %s %s in ", explain->own_limit.option,
                      units_bytes((double)explain->own_limit.bytes, rate));
-        if (!known)
-            return;
-        append_words(out, " in ");
         write_time_left(explain, left, out);
         append_words(out, ", and then %s", own_limits[explain->own_limit.of].then);
     }
-    if (collector != HEAP_KINDS && !of_objects)
+    if (explain->own_limit.bytes && !own_limit_is_of_memory(&explain->own_limit) && !of_objects)
+        append_words(out, ", but %s its own %s %s", own_limits[explain->own_limit.of].up_to,
+                     explain->own_limit.option,
+                     units_bytes((double)explain->own_limit.bytes, rate));
+    else if (collector != HEAP_KINDS && !of_objects)
         append_words(out, ", unless its garbage collector frees memory");
 }
 

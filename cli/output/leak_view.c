@@ -523,7 +523,7 @@ static void write_shrunk(const struct leak_view *view, FILE *out)
     const struct grow_part *heap = grow ? &grow->sum.parts[GROW_JEMALLOC] : NULL;
     char text[UNITS_TEXT];
 
-    if (!grow || grow_rss(grow) > -parts_notable(view->leak, NULL, GROW_JEMALLOC))
+    if (!grow || grow_rss(grow) > -parts_notable(view->leak, false, GROW_JEMALLOC))
         return;
     fprintf(out, "; the RSS shrank by %s", units_bytes(-grow_rss(grow), text));
     if (view->verdict && heap->now < heap->before)

@@ -209,6 +209,8 @@ static void print_usage_answer(const struct usage *usage, FILE *out)
     const char *known = usage->account->build.text;
     char name[64], version[VERSION_TEXT_MAX], bytes[UNITS_TEXT];
     enum account_part most = ACCOUNT_SAMPLING;
+    const struct counted *counted = &usage->account->counted;
+    const char *exact = !counted->known ? "" : counted->share < 1 ? " (estimate)" : " (exact)";
     struct wrap wrap;
     FILE *line = wrap_begin(&wrap, out);
 
@@ -227,7 +229,7 @@ static void print_usage_answer(const struct usage *usage, FILE *out)
         fputs(sum.known[ACCOUNT_IN_USE] ? ", " : ": ", line);
         print_share(&sum, most, line);
     }
-    fprintf(line, "%s; jemalloc %s\n", usage->account->counted.known ? " (exact)" : "", version);
+    fprintf(line, "%s; jemalloc %s\n", exact, version);
     wrap_end(&wrap, 0, out);
 }
 

@@ -119,6 +119,11 @@ static void print_purge_answer(const struct job *job, uint64_t before, uint64_t 
     const struct target *target = &job->attachment->target;
     char name[64], from[UNITS_TEXT], to[UNITS_TEXT], less[UNITS_TEXT];
 
+    if (!before || !after) {
+        printf("%s[%d] purged; how much came back is not known: its RSS could not be read\n",
+               message_clean(target->stat.comm, name, sizeof name), (int)target->pid);
+        return;
+    }
     printf("%s[%d] returned %s: RSS %s -> %s (exact)\n",
            message_clean(target->stat.comm, name, sizeof name), (int)target->pid,
            after < before ? units_bytes((double)(before - after), less) : "no memory",

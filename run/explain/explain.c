@@ -725,29 +725,26 @@ static uint64_t own_space_left(const struct explain *explain)
     return amount_above(explain->own_limit.bytes, own_limit_used(explain));
 }
 
-bool explain_own_limit_is_first(const struct explain *explain)
+bool explain_own_time_left(const struct explain *explain, uint64_t *ns)
 {
     const uint64_t left = own_space_left(explain);
 
-    return explain->rise.state == RISE_GROWING && left && explain_group_rate(explain) <= 0 &&
-           (!explain->limited || left < explain_space_left(explain));
-}
-
-bool explain_own_time_left(const struct explain *explain, uint64_t *ns)
-{
     *ns = 0;
-    return explain_own_limit_is_first(explain) && own_limit_is_of_memory(&explain->own_limit) &&
-           rise_time_left(own_space_left(explain), explain->rise.per_second, ns);
+    return explain->rise.state == RISE_GROWING && own_limit_is_of_memory(&explain->own_limit) &&
+           explain_group_rate(explain) <= 0 &&
+           (!explain->limited || left < explain_space_left(explain)) &&
+           rise_time_left(left, explain->rise.per_second, ns);
 }
 
 bool explain_time_left(const struct explain *explain, uint64_t *ns)
 {
     const double group = explain_group_rate(explain);
 
-    *ns = 0;
     if (!explain->limited || explain->rise.state != RISE_GROWING ||
-        explain_own_limit_is_first(explain))
+        explain_own_time_left(explain, ns)) {
+        *ns = 0;
         return false;
+    }
     return rise_time_left(explain_space_left(explain), group > 0 ? group : explain->rise.per_second,
                           ns);
 }

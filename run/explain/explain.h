@@ -162,9 +162,7 @@ double explain_group_rate(const struct explain *explain);
  * own limit is first.
  */
 bool explain_time_left(const struct explain *explain, uint64_t *ns);
-/* True if it grows, and its own limit comes before any other. */
-bool explain_own_limit_is_first(const struct explain *explain);
-/* True if the time to that is known, about: its memory is what counts against it. */
+/* True if it grows towards its own limit, about, which comes before any other. */
 bool explain_own_time_left(const struct explain *explain, uint64_t *ns);
 /* Returns what is left below the limit, bytes; 0 if that is not known. */
 uint64_t explain_space_left(const struct explain *explain);

@@ -90,6 +90,8 @@ bool words_option(const char *words, size_t len, const char *option, const char 
     bool found = false;
 
     for (const char *word = words; word < end; word += strlen(word) + 1) {
+        if (strcmp(word, "-jar") == 0) /* the words behind it are the program's */
+            break;
         if (!starts_with_option(word, option))
             continue;
         const char *rest = word + strlen(option);

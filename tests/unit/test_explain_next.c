@@ -342,7 +342,7 @@ static void test_own_limit(void)
     CHECK(explain_own_time_left(&explain, &ns) && ns == 20ull * 1000000000);
     CHECK(!explain_time_left(&explain, &ns));
     explain.own_limit.of = OWN_LIMIT_JAVA;
-    CHECK(!explain_own_time_left(&explain, &ns) && !explain_time_left(&explain, &ns));
+    CHECK(!explain_own_time_left(&explain, &ns) && explain_time_left(&explain, &ns));
     explain.own_limit.of = OWN_LIMIT_KEYS;
     explain.own_limit.bytes = 160 << 20; /* its cgroup is full before */
     CHECK(!explain_own_time_left(&explain, &ns) && explain_time_left(&explain, &ns));
