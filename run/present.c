@@ -393,6 +393,7 @@ static void find_doubt(struct display *display, const struct part *parts, size_t
     enum display_doubt doubt;
 
     display->doubt = DOUBT_NONE;
+    display->odd_lines = display->lines_read = 0;
     for (size_t i = 0; i < count; i++) {
         display->odd_lines += parts[i].profile.odd_lines;
         display->lines_read += parts[i].profile.line_count + parts[i].profile.stack_count;

@@ -104,18 +104,20 @@ class Plugin(lib.TestCase):
         self.assertEqual(told.returncode, 0, told.stderr)
         self.assertEqual(json.loads(told.stdout)["pid"], victim.pid)
         asked, asked_too, debug, run = self.commands()
-        self.assertEqual(asked[1:], "auth can-i create pods --subresource=exec --quiet".split())
+        self.assertEqual(asked[1:], "auth can-i create pods/web --subresource=exec --quiet".split())
         self.assertEqual(asked_too[1:],
-                         "auth can-i patch pods --subresource=ephemeralcontainers --quiet".split())
+                         "auth can-i patch pods/web --subresource=ephemeralcontainers --quiet".split())
         name = debug[6].split("=")[1]
         self.assertEqual(debug, ["--namespace=shop", "debug", "web", "--image=" + IMAGE, "--target=app",
                                  "--profile=sysadmin", "--container=" + name, "--quiet", "--",
                                  "sleep", "14400"])
-        self.assertRegex(name, r"\Ajeattach-\d+\Z")
+        self.assertRegex(name, r"\Ajeattach-sysadmin-\d+\Z")
         self.assertEqual(run, ["--namespace=shop", "exec", "web", "-c", name, "--", "jeattach",
                                "status", str(victim.pid), "--json"])
         self.run_plugin("web", "--", "status", victim.pid)
         self.assertEqual([row[0] for row in self.commands()], ["auth", "auth", "exec"])
+        self.run_plugin("web", "--profile", "general", "--", "status", victim.pid)
+        self.assertEqual([row[0] for row in self.commands()], ["auth", "auth", "debug", "exec"])
         self.assert_unharmed(victim)
 
     def test_only_process(self):
@@ -124,13 +126,14 @@ class Plugin(lib.TestCase):
         told = self.run_plugin("web", "--", "status", "--json", "--timeout", "10")
         self.assertEqual(json.loads(told.stdout)["pid"], victim.pid, told.stderr)
         self.assertEqual(self.commands()[-1][-5:],
-                         ["status", "--json", "--timeout", "10", str(victim.pid)])
+                         ["status", str(victim.pid), "--json", "--timeout", "10"])
         self.assertIn(b" uses ", self.run_plugin("web").stdout)
         self.pod(pids=[victim.pid, 77])
         several = self.run_plugin("web", "--", "status")
         self.assert_refused(several, "   77  victim", "several processes", "-- status PID")
         self.pod()
         self.assert_refused(self.run_plugin("web", "--", "status"), "no process of the container app")
+        self.assertIn(b"usage: jeattach leak", self.run_plugin("web", "--", "leak", "--help").stdout)
 
     def test_file_is_brought_here(self):
         """By the image, whose file is removed there; also into a name with a blank."""
@@ -149,8 +152,14 @@ class Plugin(lib.TestCase):
             self.assertFalse(os.path.exists(remote))
         again = self.run_plugin("web", "--", "dump", victim.pid, "-o", "c.heap")
         self.assert_refused(again, "c.heap exists", "--force")
-        forced = self.run_plugin("web", "--", "dump", victim.pid, "-o", "c.heap", "--force")
-        self.assertEqual(forced.returncode, 0, forced.stderr)
+        for words in (["-o", "c.heap"], ["--output=c.heap"]):
+            forced = self.run_plugin("web", "--", "dump", victim.pid, *words, "--force")
+            self.assertEqual((forced.returncode, forced.stdout), (0, b"c.heap\n"), forced)
+        failed = self.run_plugin("web", "--", "dump", victim.pid, "-o", "f.heap", "--instance", 9)
+        self.assertNotEqual(failed.returncode, 0)
+        self.assertEqual(self.commands()[-1][-3:-1], ["rm", "-f"])
+        self.assertFalse([name for name in os.listdir(self.here) if name.startswith("f.")])
+        self.assert_refused(self.run_plugin("web", "--", "watch", victim.pid), "watch writes files")
         streamed = self.run_plugin("web", "--", "dump", victim.pid, "-o", "-")
         self.assertTrue(streamed.stdout.startswith(b"heap_v2"))
         series = self.run_plugin("web", "--", "record", victim.pid, "--every", "1s", "-o", "d.heap")

@@ -140,6 +140,14 @@ class Packaging(lib.TestCase):
         self.assertIn("\nExecStart=/usr/bin/jeattach watch ", unit)
         run("cmake", "--build", BUILD, "--target", "uninstall", env=environment)
         self.assertEqual(files_below(root), before)
+        # Below a folder that does not exist yet; and what is there is not taken for another place's.
+        environment["DESTDIR"] = os.path.join(root, "new")
+        run("cmake", "--install", BUILD, "--prefix", "/usr", env=environment)
+        other = subprocess.run(["cmake", "--build", BUILD, "--target", "uninstall"],
+                               env=dict(environment, DESTDIR=root), capture_output=True)
+        self.assertNotEqual(other.returncode, 0)
+        run("cmake", "--build", BUILD, "--target", "uninstall", env=environment)
+        self.assertEqual(files_below(root) - before, {"new"})
 
     def test_same_bytes(self):
         """A layer, made in two folders, with debug information, which names files."""
@@ -184,6 +192,11 @@ class Packaging(lib.TestCase):
         told = run("sha256sum", "-c", "SHA256SUMS", cwd=path)
         self.assertEqual(set(re.findall(r"(?m)^(\S+): OK$", told)),
                          set(os.listdir(path)) - {"SHA256SUMS"})
+        [plugin] = glob.glob(os.path.join(path, "kubectl-jeattach-*.tar.gz"))
+        self.assertEqual(run("tar", "-tf", plugin).split(), ["kubectl-jeattach", "jeattach-static"])
+        manifest = lib.read_text(os.path.join(path, "jeattach.yaml"))
+        self.assertIn('"%s"' % digest(plugin), manifest)
+        self.assertNotIn("@", manifest)
 
     def test_package_is_clean(self):
         need(self, "lintian")
