@@ -204,7 +204,7 @@ bool presentation_init(struct presentation *presentation, const struct options *
     /* What the reader of the output can show. */
     display->utf8 = locale_is_utf8();
     display->colors = options_to_stdout(options) && isatty(STDOUT_FILENO);
-    if (display->colors || !report->full_names)
-        display->width = display->colors ? wrap_columns() : WRAP_COLUMNS;
+    if (display->colors)
+        display->width = wrap_columns();
     return true;
 }

@@ -40,7 +40,7 @@ def rows(text):
     """Returns {function: (flat, cum)} of the table in bytes."""
     found = {}
     for line in text.splitlines():
-        match = re.match(r" *(\d+) +[\d.]+% +(?:[\d.]+% +)?(\d+) +[\d.]+% +\d+ +(?:\d+ +)?(\S.*)", line)
+        match = re.match(r" *(\d+) +[\d.]+% +[\d.]+% +(\d+) +[\d.]+% +\d+ +\d* +(\S.*)", line)
         if match:
             found[match[3]] = (int(match[1]), int(match[2]))
     return found

@@ -126,31 +126,11 @@ class Terminal(Case):
                     self.assertEqual(text.count("\x1b[0m"), len(re.findall(r"\x1b\[[12]m", text)))
 
     def test_wide(self):
-        """All columns are shown where they have space. A file has 80, unless full names are asked for."""
+        """All columns are shown where they have space, and in a file."""
         path = self.dump(self.sites())
-        for text in (self.shown(200, path), self.report(path, "-q", "--full-names")):
+        for text in (self.shown(200, path), self.report(path, "-q")):
             self.assertRegex(text, r"(?m)^ +flat +flat% +sum% +cum +cum% +objects +mean size")
-        for text in (self.shown(80, path), self.report(path, "-q")):
-            self.assertNotIn("sum%", text)
-
-    def test_columns_of_a_file(self):
-        """Long names are cut at their beginnings."""
-        name = "ns::" + "Long" * 30 + "::f%d"
-        names, stacks = "--- symbol\nbinary=/nonexistent/app\n", ""
-        for i in range(0, 40):
-            names += "0x%x %s\n" % (0x401000 + i, name % i)
-            calls = " ".join("0x%x" % (0x401000 + k + 1) for k in (i, i // 2, i // 4, 0))
-            stacks += "@ %s\n  t*: %d: %d [0: 0]\n" % (calls, i, i * 1000)
-        path = os.path.join(self.directory(), "long.symbolized")
-        with open(path, "w") as file:
-            file.write(names + "---\n--- heap\nheap_v2/1\n  t*: 780: 780000 [0: 0]\n" + stacks +
-                       "\nMAPPED_LIBRARIES:\n400000-405000 r-xp 0 08:02 77 /nonexistent/app\n")
-        for words in ((), ("--lines",), ("--sort", "cum"), ("-f", "tree"), ("-f", "tree", "--depth", "3"),
-                      ("-f", "tree", "--invert"), ("--base", path)):
-            text = self.report(path, "-q", "--rows", "20", *words)
-            self.assertLessEqual(max(map(len, text.splitlines())), 80, text)
-        self.assertIn("LongLong::f39\n", self.report(path, "-q"))
-        self.assertIn(name % 39, self.report(path, "-q", "--full-names"))
+        self.assertNotIn("sum%", self.shown(80, path))
 
 
 if __name__ == "__main__":

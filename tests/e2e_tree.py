@@ -20,7 +20,7 @@ def tree(text):
     first, path = [], []
     for match in filter(None, map(LINE.match, text.splitlines())):
         line = Line(match)
-        if re.match(r"in \d+ smaller calls? above", line.text):
+        if re.match(r"in \d+ smaller calls? of the lines above", line.text):
             continue
         del path[line.level :]
         (path[-1].below if path else first).append(line)
@@ -64,7 +64,7 @@ class Tree(Case):
         table = self.report(path, "-q", "--unit", "B", "--rows", "0")
         flat = sorted(
             int(match[1])
-            for match in re.finditer(r"^ *(\d+) +[\d.]+% +\d+ +[\d.]+% ", table, re.M)
+            for match in re.finditer(r"^ *(\d+) +[\d.]+% +[\d.]+% +\d+ +[\d.]+% ", table, re.M)
             if int(match[1])
         )
         first = tree(self.tree(path, "--rows", "0", "--invert"))
@@ -138,7 +138,7 @@ class Order(Case):
         return [
             (int(match[1]), int(match[2]), match[3])
             for match in re.finditer(
-                r"^ *(\d+) +[\d.]+% +(\d+) +[\d.]+% +\d+ +(\S.*)", text, re.M
+                r"^ *(\d+) +[\d.]+% +[\d.]+% +(\d+) +[\d.]+% +\d+ +\d* +(\S.*)", text, re.M
             )
         ]
 

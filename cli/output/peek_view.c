@@ -282,9 +282,8 @@ static void print_peek_next(const struct peek_view *view, FILE *out)
              view->show_bytes ? "jeattach leak %d" : "jeattach peek %d --show-bytes", view->pid);
     advice_print_next(
         command,
-        view->show_bytes
-            ? "this shows which of them grow, and which calls allocate them"
-            : "this shows the first bytes of three objects of each row, which may be secrets",
+        view->show_bytes ? "this shows which of them grow, and which calls allocate them"
+                         : "this shows the first bytes of three objects a row; they may be secrets",
         out);
 }
 

@@ -36,7 +36,7 @@ struct display {
                       callers are below */
     bool unfolded; /* every call of a stack has a row */
     bool utf8;     /* lines may be drawn with characters that are not ASCII */
-    size_t width;  /* columns of the output; 0: unlimited */
+    size_t width;  /* columns of the terminal; 0: unlimited */
     const char *title;
     enum display_doubt doubt;
     const char *doubted;                 /* the path of the file */

@@ -8,7 +8,7 @@
 #include <math.h>
 #include <string.h>
 
-/* Columns before the name, and the width from which all of them are shown. */
+/* Columns before the name, and the width from which a terminal shows all of them. */
 enum { NARROW_NUMBERS = 45, WIDE_NUMBERS = 80, WIDE = 120 };
 
 static int64_t magnitude(int64_t value)
@@ -256,7 +256,7 @@ void top_head_write(const struct samples *samples, const struct display *display
         fputs("the profile has only memory in use: all allocations need prof_accum:true\n", out);
 }
 
-/* True if there is no space for all columns and a name. */
+/* True if the terminal has no space for all columns and a name. */
 static bool is_narrow(const struct display *display)
 {
     return display->width && display->width < WIDE;
@@ -367,7 +367,7 @@ static void write_rows(const struct samples *samples, const struct display *disp
             if (left_out > 1)
                 fprintf(out, ", each at most %s", display_number(display, most, text));
         }
-        fputs(" (--rows 0: all)\n", out);
+        fputs(" (--rows 0 shows all)\n", out);
     }
     if (samples->folded && shown)
         fputs("memory of library calls counts as their caller's: --no-fold shows them\n", out);

@@ -13,8 +13,6 @@ enum { LEVELS_SHOWN = 40, LABEL_LEAST = 28 };
 /* Calls that share a line: the arrow between them, " > 12 more > ", and their columns in a file. */
 enum { ARROW_WIDTH = 3, MORE_WIDTH = 14, SHARED_WIDTH = 70 };
 
-static const char cut_mark[] = " .."; /* behind a call whose calls --depth leaves out */
-
 /* Children that are being written. */
 struct level {
     uint32_t first, next, end; /* in nodes */
@@ -70,11 +68,10 @@ static void write_strokes(const struct writer *writer, bool first)
 }
 
 /* Returns the columns that are left for calls; 0: no limit. */
-static size_t label_room(const struct writer *writer, const struct call_node *last)
+static size_t label_room(const struct writer *writer)
 {
     size_t shown = writer->count < LEVELS_SHOWN ? writer->count : LEVELS_SHOWN,
-           used = amount_columns_width(writer->samples) + 2 * (shown - 1) +
-                  (last->cut ? strlen(cut_mark) : 0),
+           used = amount_columns_width(writer->samples) + 2 * (shown - 1),
            width = writer->display->width;
 
     if (!width)
@@ -273,14 +270,14 @@ static bool write_trunk(struct writer *writer, const struct call_node *node)
          * A node and the calls that may share its line: if they do not fit, some are only
          * counted.
          */
+        size_t room = label_room(writer);
         struct run run;
         run.calls = find_run(writer, next, &run.last);
-        size_t room = label_room(writer, run.last);
         fit_run(writer, next, &run, room ? room : SHARED_WIDTH);
         begin_line(writer, next, above);
         write_call(writer, next, room && run.left_out ? room - MORE_WIDTH : room);
         write_run(writer, next, &run);
-        fprintf(writer->out, "%s\n", run.last->cut ? cut_mark : "");
+        fputs(run.last->cut ? " ..\n" : "\n", writer->out);
         node = run.last;
         above = node;
         next = call_tree_only_child(writer->tree, node);
@@ -336,10 +333,10 @@ bool tree_write(const struct samples *samples, const struct display *display, FI
         good = write_nodes_below(&writer);
         if (writer.untold.calls) {
             write_amounts(&writer, &writer.untold);
-            fprintf(writer.out, "in %u smaller call%s above", writer.untold.calls,
+            fprintf(writer.out, "in %u smaller call%s of the lines above", writer.untold.calls,
                     writer.untold.calls == 1 ? "" : "s");
             write_largest(&writer, &writer.untold);
-            fputs("\n--rows 0 shows all\n", writer.out);
+            fputs(" (--rows 0 shows all)\n", writer.out);
         }
     }
     free(writer.levels);

@@ -103,7 +103,7 @@ class Verbs:
         for words in ((), ("--no-call",)):
             self.compare_status(self.json("status", *words), words)
         text = self.run("status").text
-        expect("verdict:" in text, "no verdict:", text)
+        expect(re.search(r"\A\S+: profiling (is|was) ", text), "no verdict:", text)
         return "ok"
 
     def compare_status(self, told, words):
@@ -369,7 +369,7 @@ class Verbs:
         self.ensure(False)
         text = self.subject.beside(lambda: self.run("leak", *words), self.leak_some).text
         equal(self.own_active(), False, "prof.active after leak")
-        grown = re.search(r"grew by ([\d.]+) ([KMG]iB)", text)
+        grown = re.search(r"gr(?:ew|ows) by ([\d.]+) ([KMG]iB)", text)
         expect(grown, "no growth:", text)
         if self.subject.whole:
             expect("keep_more" in text, "keep_more is not named:", text)
