@@ -731,7 +731,7 @@ bool explain_own_time_left(const struct explain *explain, uint64_t *ns)
 
     *ns = 0;
     return explain->rise.state == RISE_GROWING && own_limit_is_of_memory(&explain->own_limit) &&
-           explain_group_rate(explain) <= 0 &&
+           left && explain_group_rate(explain) <= 0 &&
            (!explain->limited || left < explain_space_left(explain)) &&
            rise_time_left(left, explain->rise.per_second, ns);
 }
