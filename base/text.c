@@ -125,6 +125,16 @@ bool text_ends_with(const char *text, const char *end)
     return len >= end_len && strcmp(text + len - end_len, end) == 0;
 }
 
+const char *text_variable(const char *environment, size_t len, const char *name)
+{
+    const size_t n = strlen(name);
+
+    for (size_t at = 0; at < len; at += strlen(environment + at) + 1)
+        if (strncmp(environment + at, name, n) == 0 && environment[at + n] == '=')
+            return environment + at + n + 1;
+    return NULL;
+}
+
 const char *text_base_name(const char *path)
 {
     const char *slash = strrchr(path, '/');

@@ -34,3 +34,8 @@ bool text_ends_with(const char *text, const char *end);
 
 /* Returns the part of a path after its last slash. */
 const char *text_base_name(const char *path);
+/*
+ * Returns the value of a variable in an environment, of len bytes, with a NUL behind each variable
+ * and behind all; NULL if it is not set.
+ */
+const char *text_variable(const char *environment, size_t len, const char *name);

@@ -358,17 +358,6 @@ bool container_in_groups(struct cursor groups, const char *id, struct container 
 
 enum { ENVIRON_LIMIT = 4 << 20 };
 
-/* Returns the value of a variable in an environment; NULL if it is not set. */
-static const char *find_variable(const char *text, ssize_t len, const char *name)
-{
-    size_t n = strlen(name);
-
-    for (ssize_t at = 0; at < len; at += (ssize_t)strlen(text + at) + 1)
-        if (strncmp(text + at, name, n) == 0 && text[at + (ssize_t)n] == '=')
-            return text + at + n + 1;
-    return NULL;
-}
-
 static bool exists_in_root(const struct procfs *proc, const char *path)
 {
     AUTO_CLOSE int fd = procfs_openf(proc, O_PATH, "self/root%s", path);
@@ -402,10 +391,11 @@ enum runtime runtime_of_tool(const struct procfs *proc)
 {
     AUTO_FREE char *text = NULL;
     ssize_t n = procfs_slurp(proc, &text, ENVIRON_LIMIT, "self/environ");
-    const char *container = find_variable(text, n, "container"); /* systemd's convention */
+    const size_t len = n > 0 ? (size_t)n : 0;
+    const char *container = text_variable(text, len, "container"); /* systemd's convention */
     enum runtime place = runtime_of_cgroups(proc);
 
-    if (find_variable(text, n, "KUBERNETES_SERVICE_HOST"))
+    if (text_variable(text, len, "KUBERNETES_SERVICE_HOST"))
         return RUNTIME_KUBERNETES;
     if (place != RUNTIME_NONE)
         return place;

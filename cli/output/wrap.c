@@ -7,14 +7,14 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-enum { COLUMNS_LEAST = 40, WORDS_LEAST = 20 };
+enum { COLUMNS_LEAST = 40, COLUMNS_OF_NONE = 80, WORDS_LEAST = 20 };
 
 size_t wrap_columns(void)
 {
     struct winsize size = {.ws_col = 0};
 
     if (!isatty(STDOUT_FILENO) || ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) || !size.ws_col)
-        return WRAP_COLUMNS;
+        return COLUMNS_OF_NONE;
     return size.ws_col < COLUMNS_LEAST ? COLUMNS_LEAST : size.ws_col;
 }
 

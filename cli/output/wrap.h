@@ -3,8 +3,6 @@
 
 #include <stdio.h>
 
-enum { WRAP_COLUMNS = 80 }; /* of an output that is no terminal */
-
 struct wrap {
     char *text; /* what was written so far */
     size_t len;

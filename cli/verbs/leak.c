@@ -289,8 +289,9 @@ static fault_code perform_leak(struct leak_verb *verb, struct fault *fault)
     if (rc != FAULT_NONE)
         return rc;
     look_at_end(verb);
-    verb->view.own_limit =
-        own_limit_find(leak->grow.heaps, &verb->attachment.target, &verb->attachment.memory);
+    if (!options->json)
+        verb->view.own_limit =
+            own_limit_find(leak->grow.heaps, &verb->attachment.target, &verb->attachment.memory);
     verb->presentation.events = &verb->job.events;
     return leak->profiled ? show_samples(verb, fault) : show_faults(verb, fault);
 }

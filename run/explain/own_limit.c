@@ -1,4 +1,5 @@
 #include "run/explain/own_limit.h"
+#include "base/text.h"
 #include "base/util.h"
 
 #include <ctype.h>
@@ -70,19 +71,13 @@ struct own_limits {
 static bool find_in_variable(const struct own_limits *limits, const char *variable,
                              const char *option, const char *chars, char *value, size_t size)
 {
-    const size_t len = strlen(variable);
+    const char *set = text_variable(limits->environment, limits->len, variable);
+    AUTO_FREE char *words = set ? strdup(set) : NULL;
+    const size_t len = words ? strlen(words) : 0;
 
-    for (const char *at = limits->environment; at && at < limits->environment + limits->len;
-         at += strlen(at) + 1) {
-        if (strncmp(at, variable, len) != 0 || at[len] != '=')
-            continue;
-        AUTO_FREE char *words = strdup(at + len + 1);
-        const size_t words_len = words ? strlen(words) : 0;
-        for (char *blank = words; blank && (blank = strpbrk(blank, " \t\n\"'"));)
-            *blank++ = '\0';
-        return words_option(words, words_len, option, chars, value, size);
-    }
-    return false;
+    for (char *blank = words; blank && (blank = strpbrk(blank, " \t\n\"'"));)
+        *blank++ = '\0';
+    return words && words_option(words, len, option, chars, value, size);
 }
 
 /* False: the option is nowhere. */
