@@ -191,6 +191,47 @@ void json_item_rounded(struct json *json, double value)
     json_item_signed(json, nearest(value));
 }
 
+/* ---- tables of fields ---- */
+
+void json_members(struct json *json, const struct field *fields, size_t count)
+{
+    for (const struct field *field = fields; field < fields + count; field++)
+        switch (field->kind) {
+        case FIELD_NULL:
+            json_null(json, field->name);
+            break;
+        case FIELD_NUMBER:
+            json_number(json, field->name, field->number);
+            break;
+        case FIELD_SIGNED:
+            json_signed(json, field->name, field->integer);
+            break;
+        case FIELD_ROUNDED:
+            json_rounded(json, field->name, field->real);
+            break;
+        case FIELD_BOOL:
+            json_bool(json, field->name, field->truth);
+            break;
+        case FIELD_TEXT:
+            json_text(json, field->name, field->text);
+            break;
+        }
+}
+
+void json_object(struct json *json, const char *name, const struct field *fields, size_t count)
+{
+    json_object_begin(json, name);
+    json_members(json, fields, count);
+    json_object_end(json);
+}
+
+void json_item(struct json *json, const struct field *fields, size_t count)
+{
+    json_item_begin(json);
+    json_members(json, fields, count);
+    json_item_end(json);
+}
+
 /* ---- the check ---- */
 
 struct reader {

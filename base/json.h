@@ -52,6 +52,82 @@ void json_item_text(struct json *json, const char *text);
 void json_item_signed(struct json *json, int64_t value);
 void json_item_rounded(struct json *json, double value);
 
+/*
+ * A table of fields: each a name and its value, which decides how it is written. What is not known
+ * is null; values behind _IF are only computed where the condition holds.
+ */
+enum field_kind { FIELD_NULL, FIELD_NUMBER, FIELD_SIGNED, FIELD_ROUNDED, FIELD_BOOL, FIELD_TEXT };
+
+struct field {
+    const char *name;
+    enum field_kind kind;
+    union {
+        uint64_t number;
+        int64_t integer;
+        double real; /* as json_rounded */
+        bool truth;
+        const char *text; /* owned by the caller */
+    };
+};
+
+#define NUMBER(name, value)                                                                        \
+    {                                                                                              \
+        name, FIELD_NUMBER, .number = (uint64_t)(value)                                            \
+    }
+#define SIGNED(name, value)                                                                        \
+    {                                                                                              \
+        name, FIELD_SIGNED, .integer = value                                                       \
+    }
+#define ROUNDED(name, value)                                                                       \
+    {                                                                                              \
+        name, FIELD_ROUNDED, .real = value                                                         \
+    }
+#define FLAG(name, value)                                                                          \
+    {                                                                                              \
+        name, FIELD_BOOL, .truth = value                                                           \
+    }
+#define TEXT(name, value)                                                                          \
+    {                                                                                              \
+        name, FIELD_TEXT, .text = value                                                            \
+    }
+#define NOTHING(name)                                                                              \
+    {                                                                                              \
+        name, FIELD_NULL, .text = NULL                                                             \
+    }
+/* The text, or null if it is NULL or empty. */
+#define TEXT_OR_NULL(name, value) field_of_text(name, value)
+#define NUMBER_IF(known, name, value)                                                              \
+    {                                                                                              \
+        name, (known) ? FIELD_NUMBER : FIELD_NULL, .number = (known) ? (uint64_t)(value) : 0       \
+    }
+#define ROUNDED_IF(known, name, value)                                                             \
+    {                                                                                              \
+        name, (known) ? FIELD_ROUNDED : FIELD_NULL, .real = (known) ? (value) : 0                  \
+    }
+#define TEXT_IF(known, name, value)                                                                \
+    {                                                                                              \
+        name, (known) ? FIELD_TEXT : FIELD_NULL, .text = (known) ? (value) : NULL                  \
+    }
+
+static inline struct field field_of_text(const char *name, const char *text)
+{
+    const bool known = text && *text;
+
+    return (struct field)TEXT_IF(known, name, text);
+}
+
+#define FIELDS(...)                                                                                \
+    (const struct field[]){__VA_ARGS__},                                                           \
+        sizeof((const struct field[]){__VA_ARGS__}) / sizeof(struct field)
+
+/* Adds them as members; as a member that is an object of them; as an item that is one. */
+#define JSON_MEMBERS(json, ...)      json_members(json, FIELDS(__VA_ARGS__))
+#define JSON_OBJECT(json, name, ...) json_object(json, name, FIELDS(__VA_ARGS__))
+#define JSON_ITEM(json, ...)         json_item(json, FIELDS(__VA_ARGS__))
+void json_members(struct json *json, const struct field *fields, size_t count);
+void json_object(struct json *json, const char *name, const struct field *fields, size_t count);
+void json_item(struct json *json, const struct field *fields, size_t count);
+
 /* Checks that a text from a target is valid JSON. */
 
 enum { JSON_DEPTH_MAX = 64 };

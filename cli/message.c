@@ -307,12 +307,10 @@ void message_json(struct json *json, const struct fault *fault, const struct fau
 {
     char seen[sizeof fault->what];
 
-    json_text(json, "code", fault_row(fault->code)->name);
-    json_number(json, "exit", (uint64_t)words->exit);
-    json_text(json, "what", words->what);
-    json_text(json, "cause", words->cause);
-    json_text_or_null(json, "seen", message_clean(fault->what, seen, sizeof seen));
-    json_text_or_null(json, "fix", words->fix);
+    JSON_MEMBERS(json, TEXT("code", fault_row(fault->code)->name), NUMBER("exit", words->exit),
+                 TEXT("what", words->what), TEXT("cause", words->cause),
+                 TEXT_OR_NULL("seen", message_clean(fault->what, seen, sizeof seen)),
+                 TEXT_OR_NULL("fix", words->fix));
 }
 
 int message_fault(const struct subject *subject, const struct fault *fault)
@@ -334,8 +332,8 @@ int message_fault(const struct subject *subject, const struct fault *fault)
     json_begin(&json, stdout);
     json_object_begin(&json, "error");
     message_json(&json, fault, &words);
-    json_number_or_null(&json, "pid", subject->pid, (uint64_t)subject->pid);
-    json_text_or_null(&json, "name", subject->name);
+    JSON_MEMBERS(&json, NUMBER_IF(subject->pid, "pid", subject->pid),
+                 TEXT_OR_NULL("name", subject->name));
     json_object_end(&json);
     json_end(&json);
     return words.exit;
@@ -351,17 +349,12 @@ void message_usage_json(const char *verb)
     json_printed = true;
     json_begin(&json, stdout);
     json_object_begin(&json, "error");
-    json_text(&json, "code", "usage");
-    json_number(&json, "exit", EXIT_USAGE);
+    JSON_MEMBERS(&json, TEXT("code", "usage"), NUMBER("exit", EXIT_USAGE));
     snprintf(line, sizeof line, "cannot parse the arguments of jeattach%s%s", verb ? " " : "",
              verb ? verb : "");
-    json_text(&json, "what", line);
-    json_text(&json, "cause", last_message);
-    json_null(&json, "seen");
+    JSON_MEMBERS(&json, TEXT("what", line), TEXT("cause", last_message), NOTHING("seen"));
     snprintf(line, sizeof line, "jeattach %s%s--help", verb ? verb : "", verb ? " " : "");
-    json_text(&json, "fix", line);
-    json_null(&json, "pid");
-    json_null(&json, "name");
+    JSON_MEMBERS(&json, TEXT("fix", line), NOTHING("pid"), NOTHING("name"));
     json_object_end(&json);
     json_end(&json);
 }

@@ -5,49 +5,39 @@
 void attachment_json_begin(const struct attachment *attachment, struct json *json)
 {
     json_begin(json, stdout);
-    json_number(json, "pid", (uint64_t)attachment->target.pid);
-    json_number(json, "ns_pid", (uint64_t)target_ns_pid(&attachment->target));
-    json_text(json, "name", attachment->target.stat.comm);
+    JSON_MEMBERS(json, NUMBER("pid", attachment->target.pid),
+                 NUMBER("ns_pid", target_ns_pid(&attachment->target)),
+                 TEXT("name", attachment->target.stat.comm));
 }
 
 void attachment_json(const struct attachment *attachment, struct json *json)
 {
     const struct injection_summary *summary = &attachment->caller.injection.summary;
 
-    json_number(json, "thread", (uint64_t)summary->tid);
-    json_number(json, "held_ns", summary->held_ns);
-    json_number(json, "calls", summary->calls);
-    json_number(json, "stops", summary->attempts);
-    json_number(json, "search_ns", summary->search_ns);
+    JSON_MEMBERS(json, NUMBER("thread", summary->tid), NUMBER("held_ns", summary->held_ns),
+                 NUMBER("calls", summary->calls), NUMBER("stops", summary->attempts),
+                 NUMBER("search_ns", summary->search_ns));
 }
 
 void way_json(const struct attachment *attachment, bool calls, struct json *json)
 {
     const struct read_summary *read = &attachment->read;
 
-    json_text(json, "way", calls ? "call" : "memory");
-    if (!read->count) {
-        json_null(json, "read_ns");
-        json_null(json, "unsettled");
-        return;
-    }
-    json_number(json, "read_ns", read->last.ns);
-    json_number(json, "unsettled", read->last.unsettled);
+    JSON_MEMBERS(json, TEXT("way", calls ? "call" : "memory"),
+                 NUMBER_IF(read->count, "read_ns", read->last.ns),
+                 NUMBER_IF(read->count, "unsettled", read->last.unsettled));
 }
 
 void cut_short_json(uint64_t age_ns, struct json *json)
 {
-    json_bool(json, "cut_short", age_ns);
-    json_number_or_null(json, "age_ns", age_ns, age_ns);
+    JSON_MEMBERS(json, FLAG("cut_short", age_ns), NUMBER_IF(age_ns, "age_ns", age_ns));
 }
 
 void sampling_json(const struct sampling *sampling, struct json *json)
 {
-    json_number(json, "sampled_ns", sampling_ns(sampling));
-    json_bool(json, "old", prof_is_active(&sampling->former));
-    json_bool(json, "new", sampling->active);
-    json_bool(json, "toggled_by_other", sampling->foreign);
-    json_bool(json, "left_on", sampling->left_on);
+    JSON_MEMBERS(json, NUMBER("sampled_ns", sampling_ns(sampling)),
+                 FLAG("old", prof_is_active(&sampling->former)), FLAG("new", sampling->active),
+                 FLAG("toggled_by_other", sampling->foreign), FLAG("left_on", sampling->left_on));
     json_list_begin(json, "children_left");
     for (size_t i = 0; i < sampling->children.count && i < CHILDREN_LISTED; i++)
         json_item_signed(json, sampling->children.first[i]);
@@ -62,20 +52,8 @@ void stack_json(struct json *json, const char *name, const struct samples *sampl
     struct stack_walk walk = {0};
 
     json_list_begin(json, name);
-    while ((call = stack_walk_next(&walk, samples, sample))) {
-        json_item_begin(json);
-        json_text(json, "function", call->function->name);
-        json_text_or_null(json, "file", call->function->file);
-        json_number(json, "line", call->line);
-        json_item_end(json);
-    }
+    while ((call = stack_walk_next(&walk, samples, sample)))
+        JSON_ITEM(json, TEXT("function", call->function->name),
+                  TEXT_OR_NULL("file", call->function->file), NUMBER("line", call->line));
     json_list_end(json);
-}
-
-void facts_json(struct json *json, const char *name, enum fact fact)
-{
-    if (fact == FACT_UNKNOWN)
-        json_null(json, name);
-    else
-        json_bool(json, name, fact == FACT_YES);
 }

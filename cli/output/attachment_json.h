@@ -28,5 +28,8 @@ void sampling_json(const struct sampling *sampling, struct json *json);
 void stack_json(struct json *json, const char *name, const struct samples *samples,
                 const struct sample *sample);
 
-/* Adds a fact; an unknown one is null. */
-void facts_json(struct json *json, const char *name, enum fact fact);
+/* A field that is a fact; an unknown one is null. */
+#define FACT(name, fact)                                                                           \
+    {                                                                                              \
+        name, (fact) == FACT_UNKNOWN ? FIELD_NULL : FIELD_BOOL, .truth = (fact) == FACT_YES        \
+    }

@@ -165,23 +165,16 @@ void bins_view_json(const struct bins_view *view, struct json *json)
     struct bins_rows rows;
 
     make_bins_rows(&rows, view);
-    json_text_or_null(json, "version", view->version);
-    json_number(json, "allocated", rows.live);
-    json_number(json, "waste", rows.waste);
-    json_text(json, "way", "memory");
+    JSON_MEMBERS(json, TEXT_OR_NULL("version", view->version), NUMBER("allocated", rows.live),
+                 NUMBER("waste", rows.waste), TEXT("way", "memory"));
     json_list_begin(json, "classes");
     for (const struct bins_row *row = rows.list; row < rows.list + rows.count; row++) {
         json_item_begin(json);
-        json_number(json, "size", row->size);
-        json_bool(json, "large", row->large);
-        json_number(json, "objects", row->objects);
-        json_number(json, "live", row->live);
-        if (!row->large) {
-            json_number(json, "per_slab", row->per_slab);
-            json_number(json, "slabs", row->slabs);
-            json_number(json, "nonfull", row->nonfull);
-            json_number(json, "waste", row->waste);
-        }
+        JSON_MEMBERS(json, NUMBER("size", row->size), FLAG("large", row->large),
+                     NUMBER("objects", row->objects), NUMBER("live", row->live));
+        if (!row->large)
+            JSON_MEMBERS(json, NUMBER("per_slab", row->per_slab), NUMBER("slabs", row->slabs),
+                         NUMBER("nonfull", row->nonfull), NUMBER("waste", row->waste));
         json_item_end(json);
     }
     json_list_end(json);

@@ -16,11 +16,10 @@ static void limit_json(const struct explain *explain, struct json *json)
         return;
     }
     json_object_begin(json, "limit");
-    json_text(json, "of", explain->machine ? "machine" : "cgroup");
-    json_number(json, "bytes", explain->use.limit);
-    json_number(json, "used", explain->use.used);
-    json_number(json, "left", explain_space_left(explain));
-    json_bool(json, "counts_rss", explain->counts_rss);
+    JSON_MEMBERS(json, TEXT("of", explain->machine ? "machine" : "cgroup"),
+                 NUMBER("bytes", explain->use.limit), NUMBER("used", explain->use.used),
+                 NUMBER("left", explain_space_left(explain)),
+                 FLAG("counts_rss", explain->counts_rss));
     if (explain->events.known)
         json_number(json, "oom_kills", explain->events.oom_kills);
     if (explain->has_pressure)
@@ -38,23 +37,15 @@ static void own_limit_json(const struct explain *explain, struct json *json)
         return;
     }
     const bool reached = explain_own_time_left(explain, &left);
-    json_object_begin(json, "own_limit");
-    json_text(json, "option", limit->option);
-    json_text_or_null(json, "variable", limit->variable);
-    json_number_or_null(json, "bytes", limit->bytes > 0, limit->bytes);
-    json_bool(json, "default", limit->is_default);
-    json_number_or_null(json, "reached_in_ns", reached, left);
-    json_object_end(json);
+    JSON_OBJECT(json, "own_limit", TEXT("option", limit->option),
+                TEXT_OR_NULL("variable", limit->variable),
+                NUMBER_IF(limit->bytes > 0, "bytes", limit->bytes),
+                FLAG("default", limit->is_default), NUMBER_IF(reached, "reached_in_ns", left));
 }
 
 /* What else its cgroup has. */
 static void group_json(const struct explain *explain, struct json *json)
 {
-    static const char *const names[GROUP_KINDS] = {
-        [GROUP_PROCESSES] = "processes", [GROUP_SHARED] = "shared", [GROUP_FILES] = "files",
-        [GROUP_SOCKETS] = "sockets",     [GROUP_HUGE] = "huge",     [GROUP_SLAB] = "slab",
-        [GROUP_TABLES] = "page_tables",  [GROUP_KERNEL] = "kernel",
-    };
     const struct group_account *group = &explain->group;
 
     if (!group->known) {
@@ -63,15 +54,11 @@ static void group_json(const struct explain *explain, struct json *json)
     }
     json_object_begin(json, "others");
     for (enum group_kind kind = 0; kind < GROUP_KINDS; kind++)
-        json_number(json, names[kind], group->kinds[kind]);
+        json_number(json, group_labels[kind].json, group->kinds[kind]);
     json_list_begin(json, "largest");
-    for (size_t i = 0; i < GROUP_LARGEST && group->largest[i].pid; i++) {
-        json_item_begin(json);
-        json_number(json, "pid", (uint64_t)group->largest[i].pid);
-        json_text(json, "command", group->largest[i].comm);
-        json_number(json, "bytes", group->largest[i].own);
-        json_item_end(json);
-    }
+    for (size_t i = 0; i < GROUP_LARGEST && group->largest[i].pid; i++)
+        JSON_ITEM(json, NUMBER("pid", group->largest[i].pid),
+                  TEXT("command", group->largest[i].comm), NUMBER("bytes", group->largest[i].own));
     json_list_end(json);
     json_number_or_null(json, "of_first", !group->whole, group->processes);
     json_object_end(json);
@@ -85,51 +72,35 @@ static void growth_json(const struct explain *explain, struct json *json)
     };
     uint64_t left;
 
-    json_object_begin(json, "growth");
-    json_text(json, "state", states[explain->rise.state]);
-    json_signed(json, "bytes", explain->rise.change);
-    json_signed(json, "rss_bytes", explain->rss_rise.change);
-    json_bool(json, "objects_grow", explain->objects_grow);
-    json_number(json, "ns", explain->rise.ns);
-    if (explain_time_left(explain, &left))
-        json_number(json, "limit_in_ns", left);
-    else
-        json_null(json, "limit_in_ns");
-    json_object_end(json);
+    JSON_OBJECT(json, "growth", TEXT("state", states[explain->rise.state]),
+                SIGNED("bytes", explain->rise.change),
+                SIGNED("rss_bytes", explain->rss_rise.change),
+                FLAG("objects_grow", explain->objects_grow), NUMBER("ns", explain->rise.ns),
+                NUMBER_IF(explain_time_left(explain, &left), "limit_in_ns", left));
 }
 
 static void parts_json(const struct explain *explain, struct json *json)
 {
-    const struct resident *resident = &explain->resident;
-    const struct resident_parts *parts = &explain->parts;
+    const bool detailed = explain_detailed(explain);
+    uint64_t kinds[OUTSIDE_KINDS];
 
+    explain_kinds(explain, kinds);
     json_object_begin(json, "parts");
-    if (explain->parts_state == PARTS_READ) {
-        json_number(json, "anonymous", parts->anonymous);
-        json_number(json, "brk", parts->heap);
-        json_number(json, "stacks", parts->stacks);
-        json_number(json, "variables", parts->written);
-        json_number(json, "files", parts->files);
-        json_number(json, "shared", parts->shared);
-        json_number(json, "devices", parts->devices);
-        json_number(json, "huge", parts->huge);
-        json_number(json, "lazy_free", parts->lazy_free);
-    } else {
-        json_number(json, "anonymous", resident->anonymous);
-        json_number(json, "files", resident->files);
-        json_number(json, "shared", resident->shared);
-    }
+    for (enum explain_outside kind = 0; kind < OUTSIDE_KINDS; kind++)
+        if (detailed || kind == OUTSIDE_ANONYMOUS || kind == OUTSIDE_FILES ||
+            kind == OUTSIDE_SHARED)
+            json_number(json, kind_labels[kind].json, kinds[kind]);
+    if (detailed)
+        JSON_MEMBERS(json, NUMBER("huge", explain->parts.huge),
+                     NUMBER("lazy_free", explain->parts.lazy_free));
     json_object_end(json);
 }
 
 /* The parts by the names that stats has for them; what is not known is null. */
 static void explained_account_json(const struct explain *explain, struct json *json)
 {
-    static const char *const sources[] = {
-        [ACCOUNT_RECORDS] = "records", [ACCOUNT_CALL] = "call", [ACCOUNT_NONE] = NULL};
-
     json_object_begin(json, "parts");
-    json_text_or_null(json, "source", sources[explain->account.source]);
+    json_text_or_null(json, "source", usage_source_name(explain->account.source));
     usage_parts_json(&explain->sum, json);
     json_object_end(json);
 }
@@ -143,16 +114,12 @@ static void live_json(const struct explain *explain, struct json *json)
         return;
     }
     json_object_begin(json, "objects");
-    json_number(json, "in_use", live->in_use);
-    json_number(json, "free_between", live->slack);
-    json_bool(json, "estimated", live->share < 1);
+    JSON_MEMBERS(json, NUMBER("in_use", live->in_use), NUMBER("free_between", live->slack),
+                 FLAG("estimated", live->share < 1));
     json_list_begin(json, "largest");
-    for (size_t i = 0; i < EXPLAIN_CLASSES && live->largest[i].bytes; i++) {
-        json_item_begin(json);
-        json_number(json, "size", live->largest[i].size);
-        json_number(json, "objects", live->largest[i].objects);
-        json_item_end(json);
-    }
+    for (size_t i = 0; i < EXPLAIN_CLASSES && live->largest[i].bytes; i++)
+        JSON_ITEM(json, NUMBER("size", live->largest[i].size),
+                  NUMBER("objects", live->largest[i].objects));
     json_list_end(json);
     json_object_end(json);
 }
@@ -186,10 +153,8 @@ static void cause_json(const char *name, const struct fault *fault, const struct
 {
     char cause[CAUSE_BYTES];
 
-    if (fault->code == FAULT_NONE)
-        json_null(json, name);
-    else
-        json_text(json, name, message_cause(subject, fault, cause, sizeof cause));
+    JSON_MEMBERS(json, TEXT_IF(fault->code != FAULT_NONE, name,
+                               message_cause(subject, fault, cause, sizeof cause)));
 }
 
 static void jemalloc_json(const struct explain *explain, const struct subject *subject,
@@ -199,8 +164,8 @@ static void jemalloc_json(const struct explain *explain, const struct subject *s
     if (explain->no_heap.code != FAULT_NONE)
         return;
     json_object_begin(json, "jemalloc");
-    json_text_or_null(json, "version", explain->prof.build.text);
-    json_text_or_null(json, "profiling", verdict_name(explain->facts.prof));
+    JSON_MEMBERS(json, TEXT_OR_NULL("version", explain->prof.build.text),
+                 TEXT_OR_NULL("profiling", verdict_name(explain->facts.prof)));
     explained_account_json(explain, json);
     live_json(explain, json);
     cause_json("no_profile", &explain->no_profile, subject, json);
@@ -210,20 +175,17 @@ static void jemalloc_json(const struct explain *explain, const struct subject *s
 
 static void process_json(const struct explain *explain, struct json *json)
 {
-    json_bool(json, "halted", explain->facts.halted);
-    json_number(json, "age_ns", explain->age_ns);
-    json_number(json, "threads", explain->threads);
+    JSON_MEMBERS(json, FLAG("halted", explain->facts.halted), NUMBER("age_ns", explain->age_ns),
+                 NUMBER("threads", explain->threads));
     limit_json(explain, json);
     own_limit_json(explain, json);
     group_json(explain, json);
-    if (explain->space != UINT64_MAX) {
-        json_number(json, "rlimit_as", explain->space);
-        json_number(json, "address_space", explain->resident.size);
-    }
+    if (explain->space != UINT64_MAX)
+        JSON_MEMBERS(json, NUMBER("rlimit_as", explain->space),
+                     NUMBER("address_space", explain->resident.size));
     growth_json(explain, json);
-    json_number(json, "rss", explain->resident.rss);
-    json_number(json, "peak", explain->resident.peak);
-    json_number(json, "swap", explain->resident.swap);
+    JSON_MEMBERS(json, NUMBER("rss", explain->resident.rss), NUMBER("peak", explain->resident.peak),
+                 NUMBER("swap", explain->resident.swap));
     parts_json(explain, json);
 }
 
@@ -236,16 +198,13 @@ void explain_json(const struct explain *explain, const struct subject *subject, 
     explain_advice(explain, &advice);
     explain_verdict(explain, verdict);
     explain_growth(explain, answer);
-    json_text_or_null(json, "headline", explain_headline_name(explain));
-    json_text(json, "verdict", verdict);
-    json_text(json, "answer", *answer ? answer : verdict);
+    JSON_MEMBERS(json, TEXT_OR_NULL("headline", explain_headline_name(explain)),
+                 TEXT("verdict", verdict), TEXT("answer", *answer ? answer : verdict));
     if (explain->core) {
         json_number(json, "threads", explain->threads);
-        json_object_begin(json, "mapped");
-        json_number(json, "anonymous", explain->mapped.anonymous);
-        json_number(json, "files", explain->mapped.files);
-        json_number(json, "dumped", explain->mapped.dumped);
-        json_object_end(json);
+        JSON_OBJECT(json, "mapped", NUMBER("anonymous", explain->mapped.anonymous),
+                    NUMBER("files", explain->mapped.files),
+                    NUMBER("dumped", explain->mapped.dumped));
     } else {
         process_json(explain, json);
     }
@@ -260,9 +219,7 @@ void explain_json(const struct explain *explain, const struct subject *subject, 
     if (!explain->core)
         cause_json("no_attach", &explain->refusal, subject, json);
     advice_json(&advice, json);
-    json_object_begin(json, "next");
-    json_text(json, "step", explain_step_name(explain->step));
-    json_text(json, "command", explain_command(explain, subject, command));
-    json_text(json, "why", explain_reason(explain, reason));
-    json_object_end(json);
+    JSON_OBJECT(json, "next", TEXT("step", explain_step_name(explain->step)),
+                TEXT("command", explain_command(explain, subject, command)),
+                TEXT("why", explain_reason(explain, reason)));
 }

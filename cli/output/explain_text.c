@@ -124,44 +124,28 @@ static void print_explained_change(const struct explain *explain, FILE *out)
 
 /* ---- the parts ---- */
 
-static void print_part_row(const char *name, uint64_t bytes, uint64_t all, const char *meaning,
-                           FILE *out)
-{
-    char size[UNITS_TEXT];
-
-    if (bytes)
-        fprintf(out, "  %-11s%9s %6.1f %%  %s\n", name, units_bytes((double)bytes, size),
-                100 * (double)bytes / (double)all, meaning);
-}
-
 static void print_kinds(const struct explain *explain, FILE *out)
 {
-    const struct resident *resident = &explain->resident;
-    uint64_t all = resident->rss;
-
-    print_part_row("anonymous", resident->anonymous, all, "heaps, stacks, variables", out);
-    print_part_row("files", resident->files, all, "code and mapped files", out);
-    print_part_row("shared", resident->shared, all, "shared memory", out);
-    if (explain->parts_state == PARTS_TOO_LARGE)
-        print_labelled(out, "", "  (no details: reading them could delay a process of this size)");
-}
-
-static void print_parts(const struct explain *explain, FILE *out)
-{
-    const struct resident_parts *parts = &explain->parts;
-    uint64_t all = parts->rss;
-    size_t found = parts->thread_stacks + 1; /* [stack] is that of the first thread */
-    char stacks[64];
+    const size_t found = explain->parts.thread_stacks + 1; /* [stack] is that of the first thread */
+    const bool detailed = explain_detailed(explain);
+    uint64_t kinds[OUTSIDE_KINDS];
+    const uint64_t all = explain_kinds(explain, kinds);
+    char size[UNITS_TEXT], stacks[64];
 
     snprintf(stacks, sizeof stacks, "stacks of %zu of %zu threads", found, explain->threads);
-    print_part_row("anonymous", parts->anonymous, all, "heaps, memory without a file", out);
-    print_part_row("[heap]", parts->heap, all, "the C library's heap", out);
-    print_part_row("stacks", parts->stacks, all,
-                   parts->thread_stacks ? stacks : "stack of the first thread", out);
-    print_part_row("variables", parts->written, all, "changed pages of mapped files", out);
-    print_part_row("files", parts->files, all, "code and mapped files", out);
-    print_part_row("shared", parts->shared, all, "shared memory", out);
-    print_part_row("devices", parts->devices, all, "mapped buffers of sockets and devices", out);
+    for (enum explain_outside kind = 0; kind < OUTSIDE_KINDS; kind++) {
+        const char *meaning = kind_labels[kind].meaning;
+        if (kind == OUTSIDE_ANONYMOUS && !detailed)
+            meaning = "heaps, stacks, variables";
+        else if (kind == OUTSIDE_STACKS && found > 1)
+            meaning = stacks;
+        if (kinds[kind])
+            fprintf(out, "  %-11s%9s %6.1f %%  %s\n", kind_labels[kind].name,
+                    units_bytes((double)kinds[kind], size), 100 * (double)kinds[kind] / (double)all,
+                    meaning);
+    }
+    if (!detailed && explain->parts_state == PARTS_TOO_LARGE)
+        print_labelled(out, "", "  (no details: reading them could delay a process of this size)");
 }
 
 static void add_rss_note(char *text, uint64_t bytes, const char *words)
@@ -184,7 +168,7 @@ static void write_group_processes(const struct group_account *group, uint64_t le
     char name[64], own[UNITS_TEXT];
     char before[48] = " (";
     size_t named = 0;
-    int n = snprintf(out, size, "%s", group_kind_words(GROUP_PROCESSES));
+    int n = snprintf(out, size, "%s", group_labels[GROUP_PROCESSES].words);
 
     if (!group->whole)
         snprintf(before, sizeof before, " (of the first %zu: ", group->processes);
@@ -219,46 +203,30 @@ static void print_group(const struct explain *explain, FILE *out)
             most = kinds[kind] > kinds[most] ? kind : most;
         if (kinds[most] > least)
             add_rss_note(text, kinds[most],
-                         most == GROUP_PROCESSES ? processes : group_kind_words(most));
+                         most == GROUP_PROCESSES ? processes : group_labels[most].words);
         kinds[most] = 0;
     }
     if (*text)
         print_row_text("its cgroup", text, ROW_LINES + 1, out);
 }
 
-/* A half of a percent and less is left out. */
-static void add_resident_kind(char *text, uint64_t bytes, uint64_t all, const char *words)
-{
-    if (bytes > all / 200)
-        add_rss_note(text, bytes, words);
-}
-
-/* In one row, where the parts of jemalloc have a table. */
+/*
+ * In one row, where the parts of jemalloc have a table. A half of a percent and less is left out.
+ */
 static void add_kinds(const struct explain *explain, char *text)
 {
-    const struct resident *resident = &explain->resident;
-    const struct resident_parts *parts = &explain->parts;
-    const uint64_t all = resident->rss;
+    uint64_t kinds[OUTSIDE_KINDS];
 
-    if (explain->parts_state != PARTS_READ || !parts->rss) {
-        add_resident_kind(text, resident->anonymous, all, "anonymous");
-        add_resident_kind(text, resident->files, all, "files");
-        add_resident_kind(text, resident->shared, all, "shared");
-        return;
-    }
-    add_resident_kind(text, parts->anonymous, all, "anonymous");
-    add_resident_kind(text, parts->heap, all, "[heap]");
-    add_resident_kind(text, parts->stacks, all, "stacks");
-    add_resident_kind(text, parts->written, all, "variables");
-    add_resident_kind(text, parts->files, all, "files");
-    add_resident_kind(text, parts->shared, all, "shared");
-    add_resident_kind(text, parts->devices, all, "devices");
+    explain_kinds(explain, kinds);
+    for (enum explain_outside kind = 0; kind < OUTSIDE_KINDS; kind++)
+        if (kinds[kind] > explain->resident.rss / 200)
+            add_rss_note(text, kinds[kind], kind_labels[kind].name);
 }
 
 static void print_explained_rss(const struct explain *explain, FILE *out)
 {
     const struct resident_parts *parts = &explain->parts;
-    bool detailed = explain->parts_state == PARTS_READ && parts->rss;
+    uint64_t kinds[OUTSIDE_KINDS];
     char rss[UNITS_TEXT], more[TEXT] = "";
 
     if (explain_counted(explain))
@@ -267,13 +235,9 @@ static void print_explained_rss(const struct explain *explain, FILE *out)
     add_rss_note(more, parts->lazy_free, "lazily freed");
     add_rss_note(more, explain->resident.swap, "more swapped out");
     add_rss_note(more, explain->resident.huge_tlb, "more of hugetlbfs");
-    units_bytes((double)(detailed ? parts->rss : explain->resident.rss), rss);
+    units_bytes((double)explain_kinds(explain, kinds), rss);
     print_labelled(out, "RSS", "%s%s%s", rss, *more ? ": " : "", more);
-    if (explain_counted(explain))
-        return;
-    if (detailed)
-        print_parts(explain, out);
-    else
+    if (!explain_counted(explain))
         print_kinds(explain, out);
 }
 

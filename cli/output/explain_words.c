@@ -2,6 +2,7 @@
 #include "base/units.h"
 #include "cli/faults.h"
 #include "cli/output/grow_view.h"
+#include "cli/output/usage.h"
 
 #include <inttypes.h>
 #include <stdarg.h>
@@ -75,24 +76,36 @@ static const char *share_text(uint64_t part, uint64_t all, char out[16])
     return out;
 }
 
-const char *group_kind_words(enum group_kind kind)
-{
-    static const char *const words[GROUP_KINDS] = {
-        [GROUP_PROCESSES] = "other processes", [GROUP_SHARED] = "tmpfs and shared memory",
-        [GROUP_FILES] = "page cache",          [GROUP_SOCKETS] = "sockets",
-        [GROUP_HUGE] = "huge pages",           [GROUP_SLAB] = "slab of the kernel",
-        [GROUP_TABLES] = "page tables",        [GROUP_KERNEL] = "kernel memory",
-    };
+const struct group_label group_labels[GROUP_KINDS] = {
+    [GROUP_PROCESSES] = {"processes", "other processes"},
+    [GROUP_SHARED] = {"shared", "tmpfs and shared memory"},
+    [GROUP_FILES] = {"files", "page cache"},
+    [GROUP_SOCKETS] = {"sockets", "sockets"},
+    [GROUP_HUGE] = {"huge", "huge pages"},
+    [GROUP_SLAB] = {"slab", "slab of the kernel"},
+    [GROUP_TABLES] = {"page_tables", "page tables"},
+    [GROUP_KERNEL] = {"kernel", "kernel memory"},
+};
 
-    return words[kind];
-}
+const struct kind_label kind_labels[OUTSIDE_KINDS] = {
+    [OUTSIDE_ANONYMOUS] = {"anonymous", "anonymous", "heaps, memory without a file",
+                           "memory without a file (heaps, mappings)"},
+    [OUTSIDE_BRK] = {"[heap]", "brk", "the C library's heap", "the C library's heap"},
+    [OUTSIDE_STACKS] = {"stacks", "stacks", "stack of the first thread", "thread stacks"},
+    [OUTSIDE_VARIABLES] = {"variables", "variables", "changed pages of mapped files",
+                           "changed pages of mapped files"},
+    [OUTSIDE_FILES] = {"files", "files", "code and mapped files", "mapped files and code"},
+    [OUTSIDE_SHARED] = {"shared", "shared", "shared memory", "shared memory"},
+    [OUTSIDE_DEVICES] = {"devices", "devices", "mapped buffers of sockets and devices",
+                         "mapped buffers of sockets and devices"},
+};
 
 /* ", most of that other processes" */
 static void write_group_most(const struct explain *explain, char *out)
 {
     for (enum group_kind kind = 0; kind < GROUP_KINDS; kind++)
         if (explain->group.known && 2 * explain->group.kinds[kind] > explain->use.used)
-            append_words(out, ", most of that %s", group_kind_words(kind));
+            append_words(out, ", most of that %s", group_labels[kind].words);
 }
 
 /* The RSS beside a limit only where the limit counts it. */
@@ -397,34 +410,6 @@ static const double IN_MEMORY = 0.9;
 /* "230 MiB (80 %) of it is free space in slabs, which no purge returns" */
 static void write_part_fact(const struct explain *explain, enum explain_headline fact, char *out)
 {
-    static const char *const words[HEADLINES] = {
-        [HEADLINE_SLABS] = "free space between objects, which no purge returns",
-        [HEADLINE_PADDING] = "free space behind large objects",
-        [HEADLINE_RETAINED] = "free memory that jemalloc counts as returned: no purge returns it",
-        [HEADLINE_OTHER] = "of another jemalloc",
-        [HEADLINE_PAGES] = "free pages, which jeattach purge returns",
-        [HEADLINE_PINNED] = "free pages that extent hooks keep",
-        [HEADLINE_SAMPLING] = "the cost of sampling",
-        [HEADLINE_OWN] = "jemalloc's own data",
-    };
-    static const char *const core_words[HEADLINES] = {
-        [HEADLINE_SLABS] = "free space between objects",
-        [HEADLINE_PADDING] = "free space behind large objects",
-        [HEADLINE_PAGES] = "free pages",
-        [HEADLINE_OTHER] = "of another jemalloc",
-        [HEADLINE_PINNED] = "free pages that extent hooks kept",
-        [HEADLINE_SAMPLING] = "the cost of sampling",
-        [HEADLINE_OWN] = "jemalloc's own data",
-    };
-    static const char *const outside_words[OUTSIDE_KINDS] = {
-        [OUTSIDE_ANONYMOUS] = "memory without a file (heaps, mappings)",
-        [OUTSIDE_BRK] = "the C library's heap",
-        [OUTSIDE_STACKS] = "thread stacks",
-        [OUTSIDE_FILES] = "mapped files and code",
-        [OUTSIDE_VARIABLES] = "changed pages of mapped files",
-        [OUTSIDE_SHARED] = "shared memory",
-        [OUTSIDE_DEVICES] = "mapped buffers of sockets and devices",
-    };
     const struct explain_class *largest = &explain->live.largest[0];
     const uint64_t whole = explain_whole(explain), all = explain_amount(explain, fact);
     const bool alone = fact == HEADLINE_OUTSIDE && explain->no_heap.code != FAULT_NONE;
@@ -453,9 +438,10 @@ static void write_part_fact(const struct explain *explain, enum explain_headline
             append_words(out, 2 * explain->outside_bytes >= all
                                   ? "outside jemalloc, most of it "
                                   : "outside jemalloc, the largest part ");
-        append_words(out, "%s", outside_words[explain->outside]);
+        append_words(out, "%s", kind_labels[explain->outside].words);
     } else {
-        append_words(out, "%s", explain->core ? core_words[fact] : words[fact]);
+        const struct usage_part *part = &usage_parts[explain_part(fact)];
+        append_words(out, "%s%s", part->words, explain->core ? "" : part->remark);
         if (fact == HEADLINE_OTHER)
             append_words(out, ", in %s (--instance %zu)",
                          message_clean(explain->account.module, module, sizeof module),
@@ -542,17 +528,15 @@ const char *explain_verdict(const struct explain *explain, char out[EXPLAIN_VERD
 
 const char *explain_headline_name(const struct explain *explain)
 {
-    static const char *const names[HEADLINES] = {
-        [HEADLINE_LIMIT] = "limit",       [HEADLINE_GROWTH] = "growth",
-        [HEADLINE_SLABS] = "slabs",       [HEADLINE_PAGES] = "free_pages",
-        [HEADLINE_PADDING] = "padding",   [HEADLINE_RETAINED] = "retained_resident",
-        [HEADLINE_OTHER] = "other",       [HEADLINE_PINNED] = "pinned",
-        [HEADLINE_IN_USE] = "in_use",     [HEADLINE_OWN] = "own_data",
-        [HEADLINE_SAMPLING] = "sampling", [HEADLINE_SWAPPED] = "swapped",
-        [HEADLINE_OUTSIDE] = "outside",   [HEADLINE_HUGE] = "huge_pages",
-    };
+    static const char *const names[HEADLINES] = {[HEADLINE_LIMIT] = "limit",
+                                                 [HEADLINE_GROWTH] = "growth",
+                                                 [HEADLINE_SWAPPED] = "swapped",
+                                                 [HEADLINE_HUGE] = "huge_pages"};
 
-    return explain->order_count ? names[explain->order[0]] : NULL;
+    if (!explain->order_count)
+        return NULL;
+    const enum account_part part = explain_part(explain->order[0]);
+    return part == ACCOUNT_PARTS ? names[explain->order[0]] : usage_parts[part].key;
 }
 
 /* Of free pages the next command is all that is to be said. */

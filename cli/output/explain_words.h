@@ -31,8 +31,18 @@ const char *explain_reason(const struct explain *explain, char out[EXPLAIN_COMMA
 /* Returns its name in JSON: "leak". */
 const char *explain_step_name(enum explain_step step);
 
-/* Returns the words for what a cgroup has: "page cache". */
-const char *group_kind_words(enum group_kind kind);
+/* What a cgroup has: "page cache". */
+struct group_label {
+    const char *json, *words;
+};
+extern const struct group_label group_labels[GROUP_KINDS];
+
+/* What the kernel counts apart: in rows, in JSON, and in a sentence about what is outside. */
+struct kind_label {
+    const char *name, *json, *meaning, *words;
+};
+extern const struct kind_label kind_labels[OUTSIDE_KINDS];
+
 /* Returns the name of an allocator: "glibc malloc". */
 const char *heap_kind_name(enum heap_kind kind);
 /* Writes the names of all that are set: "Go", "Python, glibc malloc"; "" if there is none. */

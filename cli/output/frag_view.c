@@ -190,13 +190,6 @@ static void describe_slabs(const struct frag_view *view, char out[ANSWER_BYTES])
 static const char *describe_answer(const struct frag_view *view, const struct parts *parts,
                                    char out[ANSWER_BYTES])
 {
-    static const char *const others[ACCOUNT_PARTS] = {
-        [ACCOUNT_SLABS] = "free space in slabs",
-        [ACCOUNT_PAGES] = "free pages, which jeattach purge returns",
-        [ACCOUNT_PADDING] = "free space behind large objects, in their last pages",
-        [ACCOUNT_PINNED] = "free pages that extent hooks keep",
-        [ACCOUNT_RETAINED] = "free memory that jemalloc counts as returned",
-    };
     const enum account_part most = account_most_waste(&parts->sum);
     char waste[DISPLAY_NUMBER_SIZE], text[DISPLAY_NUMBER_SIZE];
 
@@ -211,9 +204,9 @@ static const char *describe_answer(const struct frag_view *view, const struct pa
     if (most == ACCOUNT_SLABS && view->waste->count)
         describe_slabs(view, out);
     else
-        add_words(out, "%s of it is %s%s",
-                  display_bytes(view->display, (double)parts->sum.bytes[most], text), others[most],
-                  evidence(view));
+        add_words(out, "%s of it is %s%s%s",
+                  display_bytes(view->display, (double)parts->sum.bytes[most], text),
+                  usage_parts[most].words, usage_parts[most].remark, evidence(view));
     return out;
 }
 
@@ -466,28 +459,17 @@ static void json_frag_row(const struct frag_view *view, const struct waste_row *
     const struct waste_class *class = &view->waste->classes[row->class];
 
     json_item_begin(json);
-    json_number(json, "bytes", row->bytes);
-    json_rounded(json, "error", trunc(row->error));
-    json_rounded(json, "least", trunc(row->least));
-    json_rounded(json, "most", trunc(row->most));
-    json_rounded(json, "objects", trunc(row->objects));
-    json_bool(json, "mixed", row->mixed);
-    if (row->sample == TABLE_NONE)
-        json_null(json, "by");
-    else
-        json_text(json, "by", view->frag->by_object ? "samples" : "inference");
-    json_bool(json, "own", row->own);
-    if (view->samples && row->sample == TABLE_NONE && !row->own)
-        json_rounded(json, "expected_samples",
-                     waste_expected(class, row->objects, view->samples->period));
-    else
-        json_null(json, "expected_samples");
-    json_number(json, "size", class->size);
-    json_number(json, "class_bytes", waste_bytes(class));
-    json_number(json, "class_objects", class->objects);
-    json_number(json, "slabs", class->slabs);
-    json_number(json, "nonfull", class->nonfull);
-    json_number(json, "per_slab", class->per_slab);
+    JSON_MEMBERS(
+        json, NUMBER("bytes", row->bytes), ROUNDED("error", trunc(row->error)),
+        ROUNDED("least", trunc(row->least)), ROUNDED("most", trunc(row->most)),
+        ROUNDED("objects", trunc(row->objects)), FLAG("mixed", row->mixed),
+        TEXT_IF(row->sample != TABLE_NONE, "by", view->frag->by_object ? "samples" : "inference"),
+        FLAG("own", row->own),
+        ROUNDED_IF(view->samples && row->sample == TABLE_NONE && !row->own, "expected_samples",
+                   waste_expected(class, row->objects, view->samples->period)),
+        NUMBER("size", class->size), NUMBER("class_bytes", waste_bytes(class)),
+        NUMBER("class_objects", class->objects), NUMBER("slabs", class->slabs),
+        NUMBER("nonfull", class->nonfull), NUMBER("per_slab", class->per_slab));
     if (row->sample == TABLE_NONE)
         json_null(json, "stack");
     else
@@ -515,25 +497,21 @@ void frag_json(const struct frag_view *view, struct json *json)
     struct advice advice;
 
     make_advice(view, &parts, place, &advice);
-    json_text(json, "verdict", most == ACCOUNT_PARTS ? "none" : usage_parts[most].key);
-    json_text(json, "answer", describe_answer(view, &parts, text));
-    json_text(json, "profile", profile_word(view));
-    json_number(json, "rss", parts.sum.whole);
-    json_number_or_null(json, "stats_resident", counted_has(counted, CTL_RESIDENT),
-                        gauges->resident);
-    json_number_or_null(json, "stats_allocated", counted_has(counted, CTL_ALLOCATED),
-                        gauges->allocated);
+    JSON_MEMBERS(
+        json, TEXT("verdict", most == ACCOUNT_PARTS ? "none" : usage_parts[most].key),
+        TEXT("answer", describe_answer(view, &parts, text)), TEXT("profile", profile_word(view)),
+        NUMBER("rss", parts.sum.whole),
+        NUMBER_IF(counted_has(counted, CTL_RESIDENT), "stats_resident", gauges->resident),
+        NUMBER_IF(counted_has(counted, CTL_ALLOCATED), "stats_allocated", gauges->allocated));
     json_object_begin(json, "parts");
     usage_parts_json(&parts.sum, json);
     json_object_end(json);
-    json_number(json, "waste", parts.waste);
-    json_number(json, "returned_by_purge", parts.sum.bytes[ACCOUNT_PAGES]);
-    json_number_or_null(json, "stats_retained", counted_has(counted, CTL_RETAINED),
-                        gauges->retained);
-    json_number(json, "by_samples", frag->by_object ? by_stacks(view->waste) : 0);
-    json_number(json, "by_inference", frag->by_object ? 0 : by_stacks(view->waste));
-    json_number(json, "not_sampled", view->waste->unknown);
-    json_number(json, "own", view->waste->own);
+    JSON_MEMBERS(json, NUMBER("waste", parts.waste),
+                 NUMBER("returned_by_purge", parts.sum.bytes[ACCOUNT_PAGES]),
+                 NUMBER_IF(counted_has(counted, CTL_RETAINED), "stats_retained", gauges->retained),
+                 NUMBER("by_samples", frag->by_object ? by_stacks(view->waste) : 0),
+                 NUMBER("by_inference", frag->by_object ? 0 : by_stacks(view->waste)),
+                 NUMBER("not_sampled", view->waste->unknown), NUMBER("own", view->waste->own));
     json_list_begin(json, "rows");
     for (size_t i = 0; i < rows_shown(view); i++)
         json_frag_row(view, &view->waste->rows[i], json);

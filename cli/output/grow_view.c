@@ -505,13 +505,9 @@ void grow_write_parts(const struct grow_view *view, FILE *out)
 
 static void json_grow_end(struct json *json, const char *name, const struct grow_end *end)
 {
-    json_object_begin(json, name);
-    json_number(json, "rss", end->usage.rss);
-    json_number(json, "anonymous", end->usage.anonymous);
-    json_number(json, "file", end->usage.file);
-    json_number(json, "shared", end->usage.shared);
-    json_number(json, "swap", end->usage.swap);
-    json_object_end(json);
+    JSON_OBJECT(json, name, NUMBER("rss", end->usage.rss),
+                NUMBER("anonymous", end->usage.anonymous), NUMBER("file", end->usage.file),
+                NUMBER("shared", end->usage.shared), NUMBER("swap", end->usage.swap));
 }
 
 void grow_touchers_json(const struct grow_view *view, enum grow_kind kind, uint64_t size,
@@ -522,10 +518,9 @@ void grow_touchers_json(const struct grow_view *view, enum grow_kind kind, uint6
     (void)grow_rows_make(&rows, view->grow, view->samples, kind, size, GROW_ROWS_BY_CALL);
     for (const struct grow_row *row = rows.list; row < rows.list + rows.count; row++) {
         json_item_begin(json);
-        json_rounded(json, "low", fmax((double)row->bytes - row->error, 0));
-        json_rounded(json, "high", (double)row->bytes + row->error);
-        json_text(json, "evidence", "faults");
-        json_number(json, "stacks", row->stacks);
+        JSON_MEMBERS(json, ROUNDED("low", fmax((double)row->bytes - row->error, 0)),
+                     ROUNDED("high", (double)row->bytes + row->error), TEXT("evidence", "faults"),
+                     NUMBER("stacks", row->stacks));
         stack_json(json, "stack", view->samples, &view->samples->list[row->sample]);
         json_item_end(json);
     }
@@ -546,44 +541,37 @@ static void grow_parts_json(const struct grow_view *view, struct json *json)
         if (!part->before && !part->now)
             continue;
         json_item_begin(json);
-        json_text(json, "kind", kinds[kind].name);
-        json_rounded(json, "before", grow_bytes(grow, (double)part->before));
-        json_rounded(json, "after", grow_bytes(grow, (double)part->now));
-        json_rounded(json, "bytes", part_change(grow, kind));
-        json_rounded(json, "by_stack", grow_bytes(grow, part->by_stack));
-        json_rounded(json, "in_flight", grow_bytes(grow, part->in_flight));
-        json_rounded(json, "without_sample", grow_bytes(grow, part->nobody));
-        json_number(json, "samples", part->samples);
+        JSON_MEMBERS(json, TEXT("kind", kinds[kind].name),
+                     ROUNDED("before", grow_bytes(grow, (double)part->before)),
+                     ROUNDED("after", grow_bytes(grow, (double)part->now)),
+                     ROUNDED("bytes", part_change(grow, kind)),
+                     ROUNDED("by_stack", grow_bytes(grow, part->by_stack)),
+                     ROUNDED("in_flight", grow_bytes(grow, part->in_flight)),
+                     ROUNDED("without_sample", grow_bytes(grow, part->nobody)),
+                     NUMBER("samples", part->samples));
         json_list_begin(json, "stacks");
         grow_touchers_json(view, kind, 0, json);
         json_list_end(json);
         json_item_end(json);
     }
     json_list_end(json);
-    json_bool(json, "jemalloc_apart", !grow->owners.jemalloc);
-    json_bool(json, "pymalloc_apart", !grow->owners.pymalloc);
+    JSON_MEMBERS(json, FLAG("jemalloc_apart", !grow->owners.jemalloc),
+                 FLAG("pymalloc_apart", !grow->owners.pymalloc));
 }
 
 static void json_lacks(const struct grow *grow, struct json *json)
 {
-    json_number(json, "samples", grow->sites.seen);
-    json_number(json, "samples_of_growth", grow->sum.samples);
-    json_number(json, "samples_lost", grow->lack.lost + grow->sites.dropped);
-    json_number(json, "throttled", grow->lack.throttled);
-    json_bool(json, "system_calls_seen", !grow->lack.kernel);
-    json_number(json, "page_faults", grow->lack.counted);
-    json_number(json, "threads_missed", grow->lack.threads);
-    json_bool(json, "by_cpu", grow->lack.by_cpu);
-    json_number(json, "samples_of_others", grow->lack.others);
-    json_number(json, "stacks_cut", grow->cut);
-    json_number(json, "stack_bytes", grow->stack_bytes);
-    json_number(json, "stacks_lost", grow->lost);
-    json_number(json, "stacks_guessed", grow->guessed);
-    json_number(json, "stacks_left_out", grow->unwalked);
-    json_number(json, "looks", grow->pages.looks);
-    json_number(json, "longest_look_ns", grow->pages.longest_ns);
-    json_number(json, "unread", grow->pages.unread);
-    json_bool(json, "ended", grow->ended.code != FAULT_NONE);
+    JSON_MEMBERS(
+        json, NUMBER("samples", grow->sites.seen), NUMBER("samples_of_growth", grow->sum.samples),
+        NUMBER("samples_lost", grow->lack.lost + grow->sites.dropped),
+        NUMBER("throttled", grow->lack.throttled), FLAG("system_calls_seen", !grow->lack.kernel),
+        NUMBER("page_faults", grow->lack.counted), NUMBER("threads_missed", grow->lack.threads),
+        FLAG("by_cpu", grow->lack.by_cpu), NUMBER("samples_of_others", grow->lack.others),
+        NUMBER("stacks_cut", grow->cut), NUMBER("stack_bytes", grow->stack_bytes),
+        NUMBER("stacks_lost", grow->lost), NUMBER("stacks_guessed", grow->guessed),
+        NUMBER("stacks_left_out", grow->unwalked), NUMBER("looks", grow->pages.looks),
+        NUMBER("longest_look_ns", grow->pages.longest_ns), NUMBER("unread", grow->pages.unread),
+        FLAG("ended", grow->ended.code != FAULT_NONE));
 }
 
 void grow_json(const struct grow_view *view, struct json *json)
@@ -595,18 +583,17 @@ void grow_json(const struct grow_view *view, struct json *json)
     json_number(json, "sampled_ns", grow_ns(grow));
     json_grow_end(json, "before", &grow->before);
     json_grow_end(json, "after", &grow->after);
-    json_rounded(json, "heap", heap_change(grow));
-    json_rounded(json, "stacks", part_change(grow, GROW_STACKS));
-    json_rounded(json, "data", part_change(grow, GROW_DATA));
-    json_rounded(json, "huge",
-                 grow_bytes(grow, (double)grow->pages.huge_now - (double)grow->pages.huge_first));
-    json_rounded(json, "net", grow_net(grow));
-    json_rounded(json, "gained", grow_bytes(grow, (double)sum->gained));
-    json_rounded(json, "lost", grow_bytes(grow, (double)sum->lost));
-    json_rounded(json, "by_stack", grow_bytes(grow, sum->by_stack));
-    json_rounded(json, "without_sample", grow_bytes(grow, sum->nobody));
-    json_rounded(json, "in_flight", grow_bytes(grow, sum->in_flight));
-    json_rounded(json, "again", grow_bytes(grow, sum->again));
+    JSON_MEMBERS(
+        json, ROUNDED("heap", heap_change(grow)), ROUNDED("stacks", part_change(grow, GROW_STACKS)),
+        ROUNDED("data", part_change(grow, GROW_DATA)),
+        ROUNDED("huge",
+                grow_bytes(grow, (double)grow->pages.huge_now - (double)grow->pages.huge_first)),
+        ROUNDED("net", grow_net(grow)), ROUNDED("gained", grow_bytes(grow, (double)sum->gained)),
+        ROUNDED("lost", grow_bytes(grow, (double)sum->lost)),
+        ROUNDED("by_stack", grow_bytes(grow, sum->by_stack)),
+        ROUNDED("without_sample", grow_bytes(grow, sum->nobody)),
+        ROUNDED("in_flight", grow_bytes(grow, sum->in_flight)),
+        ROUNDED("again", grow_bytes(grow, sum->again)));
     json_lacks(grow, json);
     grow_parts_json(view, json);
     language_hint_json(&hint, language_hint(grow->heaps, view->target, &hint), "language", json);
@@ -614,9 +601,8 @@ void grow_json(const struct grow_view *view, struct json *json)
     for (size_t i = 0; i < view->rows->count; i++) {
         const struct grow_row *row = &view->rows->list[i];
         json_item_begin(json);
-        json_signed(json, "bytes", row->bytes);
-        json_rounded(json, "error", row->error);
-        json_bool(json, "within_error", (double)row->bytes <= row->error);
+        JSON_MEMBERS(json, SIGNED("bytes", row->bytes), ROUNDED("error", row->error),
+                     FLAG("within_error", (double)row->bytes <= row->error));
         stack_json(json, "stack", view->samples, &view->samples->list[row->sample]);
         json_item_end(json);
     }

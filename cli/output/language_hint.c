@@ -79,9 +79,6 @@ void language_hint_json(const struct language_hint *hint, bool known, const char
         json_null(json, name);
         return;
     }
-    json_object_begin(json, name);
-    json_text(json, "command", hint->command);
-    json_text(json, "shows", hint->shows);
-    json_text_or_null(json, "needs", hint->needs);
-    json_object_end(json);
+    JSON_OBJECT(json, name, TEXT("command", hint->command), TEXT("shows", hint->shows),
+                TEXT_OR_NULL("needs", hint->needs));
 }

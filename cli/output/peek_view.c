@@ -356,8 +356,7 @@ static void prefixes_json(const struct peek_view *view, const struct peek_row *r
     for (size_t i = 0; i < row->prefix_count; i++) {
         const struct peek_prefix *prefix = &row->prefixes[i];
         json_item_begin(json);
-        json_number(json, "length", prefix->len);
-        json_number(json, "samples", prefix->hits);
+        JSON_MEMBERS(json, NUMBER("length", prefix->len), NUMBER("samples", prefix->hits));
         if (view->show_bytes)
             shown_json("text", &view->peek->samples[row->first + prefix->first], prefix->len, json);
         json_item_end(json);
@@ -383,16 +382,12 @@ static void examples_json(const struct peek_view *view, const struct peek_row *r
 
 static void row_json(const struct peek_row *row, struct json *json)
 {
-    json_text(json, "kind", row->absent ? "absent" : content_kind_name(row->kind));
-    json_text_or_null(json, "detail", row->detail);
-    json_bool(json, "in_middle", row->in_middle);
-    json_number(json, "offset", row->at);
-    json_number_or_null(json, "size", row->size, row->size);
-    json_number(json, "samples", row->hits);
-    json_rounded(json, "objects", row->objects);
-    json_rounded(json, "objects_error", ceil(row->objects_error));
-    json_rounded(json, "bytes", row->bytes);
-    json_rounded(json, "bytes_error", ceil(row->bytes_error));
+    JSON_MEMBERS(json, TEXT("kind", row->absent ? "absent" : content_kind_name(row->kind)),
+                 TEXT_OR_NULL("detail", row->detail), FLAG("in_middle", row->in_middle),
+                 NUMBER("offset", row->at), NUMBER_IF(row->size, "size", row->size),
+                 NUMBER("samples", row->hits), ROUNDED("objects", row->objects),
+                 ROUNDED("objects_error", ceil(row->objects_error)), ROUNDED("bytes", row->bytes),
+                 ROUNDED("bytes_error", ceil(row->bytes_error)));
 }
 
 static void sums_json(const char *name, const struct peek_row *rows, size_t count,
@@ -411,16 +406,13 @@ void peek_json(const struct peek_view *view, struct json *json)
 {
     const struct peek *peek = view->peek;
 
-    json_rounded(json, "objects", peek->objects);
-    json_rounded(json, "bytes", peek->bytes);
-    json_number(json, "samples", peek->judged);
-    json_number(json, "freed_samples", peek->freed);
-    json_number(json, "unsettled", peek->pass.unsettled);
-    json_number(json, "read_percent", (uint64_t)llround(100 * peek->pass.share));
-    json_rounded(json, "unjudged_bytes", peek->unjudged);
-    json_bool(json, "names_complete", !peek->unresolved);
-    json_number(json, "bytes_read", peek->bytes_read);
-    json_number(json, "read_ns", peek->ns);
+    JSON_MEMBERS(json, ROUNDED("objects", peek->objects), ROUNDED("bytes", peek->bytes),
+                 NUMBER("samples", peek->judged), NUMBER("freed_samples", peek->freed),
+                 NUMBER("unsettled", peek->pass.unsettled),
+                 NUMBER("read_percent", llround(100 * peek->pass.share)),
+                 ROUNDED("unjudged_bytes", peek->unjudged),
+                 FLAG("names_complete", !peek->unresolved), NUMBER("bytes_read", peek->bytes_read),
+                 NUMBER("read_ns", peek->ns));
     sums_json("kinds", peek->kinds, peek->kind_count, json);
     sums_json("totals", peek->totals,
               peek->total_count < view->rows ? peek->total_count : view->rows, json);
@@ -428,8 +420,8 @@ void peek_json(const struct peek_view *view, struct json *json)
     for (size_t i = 0; i < peek->row_count && i < view->rows; i++) {
         json_item_begin(json);
         row_json(&peek->rows[i], json);
-        json_text_or_null(json, "shape", peek->rows[i].shape);
-        json_number(json, "shape_samples", peek->rows[i].shape_hits);
+        JSON_MEMBERS(json, TEXT_OR_NULL("shape", peek->rows[i].shape),
+                     NUMBER("shape_samples", peek->rows[i].shape_hits));
         prefixes_json(view, &peek->rows[i], json);
         examples_json(view, &peek->rows[i], json);
         json_item_end(json);

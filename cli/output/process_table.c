@@ -192,12 +192,8 @@ void left_out_json(struct json *json, const struct left_out *left, size_t count)
     };
 
     json_list_begin(json, "left_out_processes");
-    for (size_t i = 0; i < count; i++) {
-        json_item_begin(json);
-        json_number(json, "pid", (uint64_t)left[i].pid);
-        json_text(json, "name", left[i].name);
-        json_text(json, "reason", reasons[left[i].end]);
-        json_item_end(json);
-    }
+    for (size_t i = 0; i < count; i++)
+        JSON_ITEM(json, NUMBER("pid", left[i].pid), TEXT("name", left[i].name),
+                  TEXT("reason", reasons[left[i].end]));
     json_list_end(json);
 }

@@ -48,12 +48,12 @@ const char *thread_counts_text(const size_t counts[], bool active, const char *w
 
 void thread_counts_json(const size_t counts[], struct json *json)
 {
-    json_number(json, "threads", thread_counts_total(counts));
-    json_number(json, "threads_sampling", thread_counts_sampling(counts));
-    json_number(json, "threads_fresh", counts[THREAD_FRESH]);
-    json_number(json, "threads_asleep", counts[THREAD_ASLEEP]);
-    json_number(json, "threads_off", counts[THREAD_OFF]);
-    json_number(json, "threads_unknown", counts[THREAD_UNKNOWN]);
+    JSON_MEMBERS(json, NUMBER("threads", thread_counts_total(counts)),
+                 NUMBER("threads_sampling", thread_counts_sampling(counts)),
+                 NUMBER("threads_fresh", counts[THREAD_FRESH]),
+                 NUMBER("threads_asleep", counts[THREAD_ASLEEP]),
+                 NUMBER("threads_off", counts[THREAD_OFF]),
+                 NUMBER("threads_unknown", counts[THREAD_UNKNOWN]));
 }
 
 /* ---- one row for each ---- */
@@ -124,13 +124,10 @@ void thread_view_json(const struct tsd_threads *threads, struct json *json)
     for (size_t i = 0; i < threads->count; i++) {
         const struct tsd_thread *thread = &threads->list[i];
         const char *word = sampling_word(thread);
-        json_item_begin(json);
-        json_number(json, "thread", (uint64_t)thread->thread.tid);
-        json_text(json, "name", thread->thread.comm);
-        json_number_or_null(json, "allocated", thread->has_counts, thread->allocated);
-        json_number_or_null(json, "deallocated", thread->has_counts, thread->deallocated);
-        json_text_or_null(json, "sampling", strcmp(word, "?") == 0 ? NULL : word);
-        json_item_end(json);
+        JSON_ITEM(json, NUMBER("thread", thread->thread.tid), TEXT("name", thread->thread.comm),
+                  NUMBER_IF(thread->has_counts, "allocated", thread->allocated),
+                  NUMBER_IF(thread->has_counts, "deallocated", thread->deallocated),
+                  TEXT_OR_NULL("sampling", strcmp(word, "?") == 0 ? NULL : word));
     }
     json_list_end(json);
 }

@@ -32,17 +32,14 @@ static void json_site(struct json *json, const struct sites *sites, const struct
     const char *call = site->calls;
 
     json_item_begin(json);
-    json_signed(json, "bytes", site->now.bytes);
-    json_signed(json, "objects", site->objects);
-    if (sites_window(sites)) {
-        json_signed(json, "growth", growth.bytes);
-        json_rounded(json, "growth_per_second", growth.per_second);
-        json_rounded(json, "growth_error", growth.error);
-        json_rounded(json, "growth_low", growth.trend.low);
-        json_rounded(json, "growth_high", growth.trend.high);
-        json_text(json, "verdict", trend_verdict_name(growth.trend.verdict));
-        json_signed(json, "growth_since_start", site_growth_in_all(site));
-    }
+    JSON_MEMBERS(json, SIGNED("bytes", site->now.bytes), SIGNED("objects", site->objects));
+    if (sites_window(sites))
+        JSON_MEMBERS(json, SIGNED("growth", growth.bytes),
+                     ROUNDED("growth_per_second", growth.per_second),
+                     ROUNDED("growth_error", growth.error), ROUNDED("growth_low", growth.trend.low),
+                     ROUNDED("growth_high", growth.trend.high),
+                     TEXT("verdict", trend_verdict_name(growth.trend.verdict)),
+                     SIGNED("growth_since_start", site_growth_in_all(site)));
     json_list_begin(json, "calls"); /* innermost first */
     for (uint32_t i = 0; i < site->call_count; i++, call = site_next_call(call))
         json_item_text(json, call);
@@ -57,15 +54,11 @@ static bool json_sites(struct json *json, const struct top_json *top)
 
     if (!list)
         return false;
-    json_object_begin(json, "profile");
-    json_signed(json, "bytes", sites->bytes.now);
-    json_signed(json, "objects", sites->objects.now);
-    json_number(json, "period", sites->period);
-    json_number(json, "stacks", sites->stacks);
-    json_number(json, "sites", sites->count);
-    json_number(json, "window_ns", sites_window(sites));
-    json_text(json, "evidence", growth_evidence_name(sites->evidence));
-    json_object_end(json);
+    JSON_OBJECT(json, "profile", SIGNED("bytes", sites->bytes.now),
+                SIGNED("objects", sites->objects.now), NUMBER("period", sites->period),
+                NUMBER("stacks", sites->stacks), NUMBER("sites", sites->count),
+                NUMBER("window_ns", sites_window(sites)),
+                TEXT("evidence", growth_evidence_name(sites->evidence)));
     json_list_begin(json, "sites");
     for (size_t i = 0; i < sites->count && (!top->rows || i < top->rows); i++)
         json_site(json, sites, list[i]);
@@ -81,13 +74,10 @@ bool top_json_write(const struct top_json *top, FILE *out)
     bool good = true;
 
     json_begin(&json, out);
-    json_number(&json, "pid", (uint64_t)model->pid);
-    json_text(&json, "name", model->name);
-    json_text_or_null(&json, "version", model->version);
-    json_number(&json, "time_ns", clock_ns(CLOCK_REALTIME));
-    json_number(&json, "refresh", model->refreshes);
-    json_number(&json, "interval_ns", model->interval);
-    json_text_or_null(&json, "missed", top->page->missed);
+    JSON_MEMBERS(&json, NUMBER("pid", model->pid), TEXT("name", model->name),
+                 TEXT_OR_NULL("version", model->version),
+                 NUMBER("time_ns", clock_ns(CLOCK_REALTIME)), NUMBER("refresh", model->refreshes),
+                 NUMBER("interval_ns", model->interval), TEXT_OR_NULL("missed", top->page->missed));
     if (!top->page->missed) {
         json_gauges(&json, &model->trends);
         json_text(&json, "profiling", top->profiling);

@@ -6,15 +6,15 @@
 #include <inttypes.h>
 #include <string.h>
 
-enum field_kind {
-    FIELD_PART, /* of the RSS: it has a share */
-    FIELD_RSS,
-    FIELD_KERNEL,
-    FIELD_GAUGE, /* of jemalloc */
+enum row_kind {
+    ROW_PART, /* of the RSS: it has a share */
+    ROW_RSS,
+    ROW_KERNEL,
+    ROW_GAUGE, /* of jemalloc */
 };
 
 struct usage_field {
-    enum field_kind kind;
+    enum row_kind kind;
     const char *name; /* in the table; NULL: not there */
     const char *member, *metric, *meaning, *help;
     bool known, wanted; /* wanted: unknown it is shown as ? */
@@ -28,26 +28,42 @@ enum { KERNEL_FIELDS = 4, FIELDS = ACCOUNT_PARTS + KERNEL_FIELDS + CTL_GAUGES + 
 /* ---- the fields ---- */
 
 const struct usage_part usage_parts[ACCOUNT_PARTS] = {
-    [ACCOUNT_IN_USE] = {"in use", "in_use", "by the program", "In use by the program."},
+    [ACCOUNT_IN_USE] = {"in use", "in_use", "by the program", "In use by the program.", NULL, ""},
     [ACCOUNT_SAMPLING] = {"sampling", "sampling", "what sampled objects take beyond their size",
-                          "What sampled objects take beyond their size class."},
+                          "What sampled objects take beyond their size class.",
+                          "the cost of sampling", ""},
     [ACCOUNT_SLABS] = {"slabs", "slabs", "free space between objects; no purge helps",
-                       "Free space between objects, in pages that hold some."},
+                       "Free space between objects, in pages that hold some.",
+                       "free space between objects", ", which no purge returns"},
     [ACCOUNT_PADDING] = {"padding", "padding", "free space behind large objects",
-                         "Free space behind large objects, in their last pages."},
+                         "Free space behind large objects, in their last pages.",
+                         "free space behind large objects", ""},
     [ACCOUNT_PAGES] = {"free pages", "free_pages", "not in use; jeattach purge returns them",
-                       "Free pages that are not yet returned to the kernel."},
+                       "Free pages that are not yet returned to the kernel.", "free pages",
+                       ", which jeattach purge returns"},
     [ACCOUNT_PINNED] = {"pinned", "pinned", "free pages that extent hooks keep",
-                        "Free pages that are pinned (stats.pinned)."},
+                        "Free pages that are pinned (stats.pinned).",
+                        "free pages that extent hooks keep", ""},
     [ACCOUNT_RETAINED] = {"retained RSS", "retained_resident",
                           "free, though jemalloc counts it as returned",
-                          "Free memory that jemalloc counts as returned (of stats.retained)."},
+                          "Free memory that jemalloc counts as returned (of stats.retained).",
+                          "free memory that jemalloc counts as returned", ": no purge returns it"},
     [ACCOUNT_OWN] = {"own data", "own_data", "of jemalloc itself",
-                     "Data structures of jemalloc itself that are in memory."},
-    [ACCOUNT_OTHER] = {"other", "other", "of other jemallocs", "Of other jemallocs."},
+                     "Data structures of jemalloc itself that are in memory.",
+                     "jemalloc's own data", ""},
+    [ACCOUNT_OTHER] = {"other", "other", "of other jemallocs", "Of other jemallocs.",
+                       "of another jemalloc", ""},
     [ACCOUNT_OUTSIDE] = {"outside", "outside", "code, stacks, files, other allocators",
-                         "RSS outside jemalloc."},
+                         "RSS outside jemalloc.", NULL, ""},
 };
+
+const char *usage_source_name(enum account_source source)
+{
+    static const char *const names[] = {
+        [ACCOUNT_RECORDS] = "records", [ACCOUNT_CALL] = "call", [ACCOUNT_NONE] = NULL};
+
+    return names[source];
+}
 
 const char *usage_gauge_name(enum gauge gauge, bool json)
 {
@@ -70,15 +86,15 @@ static void fill_kernel(const struct account *account, struct usage_field fields
     const struct account_sum sum = account_sum_up(account);
     const bool known = account->has_process;
     const struct usage_field all[KERNEL_FIELDS] = {
-        {FIELD_RSS, "RSS", "rss", "process_resident", sources[account->rss_source],
+        {ROW_RSS, "RSS", "rss", "process_resident", sources[account->rss_source],
          "Memory of the whole process (RSS).", .known = known, .bytes = process->rss},
-        {FIELD_KERNEL, "absent", "absent", "absent", absent_meaning,
+        {ROW_KERNEL, "absent", "absent", "absent", absent_meaning,
          "Counted by jemalloc, but not in memory: never touched, or swapped out.",
          .known = known && account->source != ACCOUNT_NONE, .bytes = sum.absent},
-        {FIELD_KERNEL, "lazy free", "lazy_free", "process_lazy_free",
+        {ROW_KERNEL, "lazy free", "lazy_free", "process_lazy_free",
          "of the RSS: the kernel may reclaim it", "Part of the RSS that the kernel may reclaim.",
          .known = known && account->rss_source != USAGE_STATUS, .bytes = process->lazy_free},
-        {FIELD_KERNEL, "swapped", "swap", "process_swap", "not in the RSS",
+        {ROW_KERNEL, "swapped", "swap", "process_swap", "not in the RSS",
          "Memory of the process that is swapped out.", .known = known, .bytes = process->swap},
     };
 
@@ -90,25 +106,25 @@ static void fill_gauges(const struct account *account, struct usage_field fields
 {
     const struct stats_gauges *gauges = &account->counted.gauges;
     const struct usage_field all[CTL_GAUGES] = {
-        [CTL_ALLOCATED] = {FIELD_GAUGE, NULL, "stats_allocated", "stats_allocated", NULL,
+        [CTL_ALLOCATED] = {ROW_GAUGE, NULL, "stats_allocated", "stats_allocated", NULL,
                            "What jemalloc counts as allocated, with what sampling adds "
                            "(stats.allocated).",
                            .bytes = gauges->allocated},
-        [CTL_ACTIVE] = {FIELD_GAUGE, "stats.active", "stats_active", "active",
+        [CTL_ACTIVE] = {ROW_GAUGE, "stats.active", "stats_active", "active",
                         "pages that contain allocations",
                         "Pages that contain allocations (stats.active).", .bytes = gauges->active},
-        [CTL_METADATA] = {FIELD_GAUGE, NULL, "stats_metadata", "metadata", NULL,
+        [CTL_METADATA] = {ROW_GAUGE, NULL, "stats_metadata", "metadata", NULL,
                           "Data structures of jemalloc itself (stats.metadata).",
                           .bytes = gauges->metadata},
-        [CTL_RESIDENT] = {FIELD_GAUGE, "stats.resident", "stats_resident", "resident",
+        [CTL_RESIDENT] = {ROW_GAUGE, "stats.resident", "stats_resident", "resident",
                           gauges->has_pinned ? "active, dirty, metadata, pinned: at most"
                                              : "active, dirty, metadata: an upper bound",
                           "Active, dirty, metadata and pinned pages (stats.resident).",
                           .bytes = gauges->resident},
-        [CTL_MAPPED] = {FIELD_GAUGE, "stats.mapped", "stats_mapped", "mapped",
+        [CTL_MAPPED] = {ROW_GAUGE, "stats.mapped", "stats_mapped", "mapped",
                         "address space of active extents",
                         "Address space of active extents (stats.mapped).", .bytes = gauges->mapped},
-        [CTL_RETAINED] = {FIELD_GAUGE, "stats.retained", "stats_retained", "retained",
+        [CTL_RETAINED] = {ROW_GAUGE, "stats.retained", "stats_retained", "retained",
                           "address space kept for later use",
                           "Address space kept for later use (stats.retained).",
                           .bytes = gauges->retained},
@@ -129,7 +145,7 @@ static void fill_fields(const struct account *account, struct usage_field fields
     for (enum account_part part = 0; part < ACCOUNT_PARTS; part++) {
         const struct usage_part *words = &usage_parts[part];
         fields[part] = (struct usage_field){
-            .kind = FIELD_PART,
+            .kind = ROW_PART,
             .name = words->name,
             .member = words->key,
             .metric = words->key,
@@ -145,7 +161,7 @@ static void fill_fields(const struct account *account, struct usage_field fields
 
     fill_kernel(account, fields + ACCOUNT_PARTS);
     fill_gauges(account, fields + ACCOUNT_PARTS + KERNEL_FIELDS);
-    *allocated = (struct usage_field){.kind = FIELD_GAUGE,
+    *allocated = (struct usage_field){.kind = ROW_GAUGE,
                                       .metric = "allocated",
                                       .help = "The same as jemalloc_in_use_bytes.",
                                       .known = fields[ACCOUNT_IN_USE].known,
@@ -168,7 +184,7 @@ static const char *other_meaning(const struct account *account, char out[OTHER_T
 
 static void print_field(const struct account *account, const struct usage_field *field, FILE *out)
 {
-    const bool is_share = field->kind == FIELD_PART || field->kind == FIELD_RSS;
+    const bool is_share = field->kind == ROW_PART || field->kind == ROW_RSS;
     const uint64_t whole = account_sum_up(account).whole;
     char bytes[UNITS_TEXT] = "?", share[16] = "", other[OTHER_TEXT];
 
@@ -188,7 +204,7 @@ void usage_print_parts(const struct account *account, FILE *out)
     fill_fields(account, fields);
     for (const struct usage_field *field = fields; field < fields + FIELDS; field++)
         if ((field->known ? field->bytes > 0 : field->wanted) &&
-            (field->kind == FIELD_PART || field->meaning == absent_meaning))
+            (field->kind == ROW_PART || field->meaning == absent_meaning))
             print_field(account, field, out);
 }
 
@@ -300,14 +316,12 @@ void usage_parts_json(const struct account_sum *sum, struct json *json)
 
 void usage_json(const struct usage *usage, struct json *json)
 {
-    static const char *const sources[] = {
-        [ACCOUNT_RECORDS] = "records", [ACCOUNT_CALL] = "call", [ACCOUNT_NONE] = ""};
     const struct account *account = usage->account;
     struct usage_field fields[FIELDS];
 
     fill_fields(account, fields);
-    json_text_or_null(json, "version", account->build.text);
-    json_text_or_null(json, "source", sources[account->source]);
+    JSON_MEMBERS(json, TEXT_OR_NULL("version", account->build.text),
+                 TEXT_OR_NULL("source", usage_source_name(account->source)));
     for (const struct usage_field *field = fields; field < fields + FIELDS; field++)
         if (field->member)
             json_number_or_null(json, field->member, field->known, field->bytes);

@@ -13,12 +13,15 @@
 struct usage_part {
     const char *name, *key; /* in tables; in JSON */
     const char *meaning, *help;
+    const char *words, *remark; /* in a sentence, and what is added to them; NULL: not in one */
 };
 
 extern const struct usage_part usage_parts[ACCOUNT_PARTS];
 
-/* Of top: "RSS", or the name of a part, or its key in JSON. */
+/* Of top: the RSS, or a part, by its name or its key in JSON. */
 const char *usage_gauge_name(enum gauge gauge, bool json);
+/* Returns the name of a source of the counts in JSON; NULL: there is none. */
+const char *usage_source_name(enum account_source source);
 
 /*
  * Prints a row for each part that is not zero, and one for what is absent. One that is not known,

@@ -46,8 +46,8 @@ static void json_rules(struct json *json, const struct watch_event *event)
         if (share) {
             json_number(json, "stalled_permille", rule_bytes(state->value * 1000));
         } else {
-            json_number(json, "value", rule_bytes(state->value));
-            json_number(json, "threshold", rule_bytes(state->threshold));
+            JSON_MEMBERS(json, NUMBER("value", rule_bytes(state->value)),
+                         NUMBER("threshold", rule_bytes(state->threshold)));
         }
         json_item_end(json);
     }
@@ -56,20 +56,18 @@ static void json_rules(struct json *json, const struct watch_event *event)
 
 static void json_profile(struct json *json, const struct watch_event *event)
 {
-    json_text(json, "path", event->path);
-    json_number(json, "bytes", event->bytes);
-    json_bool(json, "empty", event->empty);
+    JSON_MEMBERS(json, TEXT("path", event->path), NUMBER("bytes", event->bytes),
+                 FLAG("empty", event->empty));
     cut_short_json(event->age_ns, json);
-    json_number(json, "removed", event->removed);
-    json_text(json, "way", event->read ? "memory" : "call");
+    JSON_MEMBERS(json, NUMBER("removed", event->removed),
+                 TEXT("way", event->read ? "memory" : "call"));
     if (event->read) {
-        json_number(json, "read_ns", event->read->ns);
-        json_number(json, "unsettled", event->read->unsettled);
+        JSON_MEMBERS(json, NUMBER("read_ns", event->read->ns),
+                     NUMBER("unsettled", event->read->unsettled));
         return;
     }
-    json_number(json, "thread", (uint64_t)event->held->tid);
-    json_number(json, "held_ns", event->held->held_ns);
-    json_number(json, "calls", event->held->calls);
+    JSON_MEMBERS(json, NUMBER("thread", event->held->tid), NUMBER("held_ns", event->held->held_ns),
+                 NUMBER("calls", event->held->calls));
 }
 
 static void print_event_json(const struct watch_event *event, const char *cause)
@@ -79,24 +77,19 @@ static void print_event_json(const struct watch_event *event, const char *cause)
 
     json_begin(&json, stdout);
     json_time(&json);
-    json_text(&json, "event", kinds[event->kind]);
-    json_text_or_null(&json, "name", event->name);
+    JSON_MEMBERS(&json, TEXT("event", kinds[event->kind]), TEXT_OR_NULL("name", event->name));
     if (event->pid)
         json_number(&json, "pid", (uint64_t)event->pid);
-    if (event->measures) {
-        json_number(&json, "rss", event->measures->rss);
-        json_number(&json, "limit", event->measures->limit);
-    }
+    if (event->measures)
+        JSON_MEMBERS(&json, NUMBER("rss", event->measures->rss),
+                     NUMBER("limit", event->measures->limit));
     if (event->rules)
         json_rules(&json, event);
-    if (start) {
-        facts_json(&json, "prof.active", start->active);
-        json_bool(&json, "switched_on", start->switched);
-        json_number(&json, "max", start->most);
-        json_text(&json, "directory", start->directory);
-        json_number(&json, "own_rss", start->rss);
-        json_number(&json, "own_locked", start->locked);
-    }
+    if (start)
+        JSON_MEMBERS(&json, FACT("prof.active", start->active),
+                     FLAG("switched_on", start->switched), NUMBER("max", start->most),
+                     TEXT("directory", start->directory), NUMBER("own_rss", start->rss),
+                     NUMBER("own_locked", start->locked));
     if (event->kind == EVENT_PROFILE)
         json_profile(&json, event);
     if (event->kind == EVENT_RESTORED)

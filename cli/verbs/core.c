@@ -89,14 +89,12 @@ static void print_core_result(const struct core_dump *dump)
 
     if (options->json) {
         attachment_json_begin(&dump->attachment, &json);
-        json_text(&json, "core", options->core);
-        json_text(&json, "path", dump->output.path);
-        json_number(&json, "bytes", dump->capture.bytes);
-        json_number(&json, "stacks", reading->stacks);
-        json_number(&json, "unread_stacks", reading->unsettled);
-        json_number(&json, "threads", reading->threads);
-        json_number(&json, "missing_pages", dump->file.memory.lacks);
-        json_bool(&json, "truncated", core_is_truncated(&dump->file.core));
+        JSON_MEMBERS(&json, TEXT("core", options->core), TEXT("path", dump->output.path),
+                     NUMBER("bytes", dump->capture.bytes), NUMBER("stacks", reading->stacks),
+                     NUMBER("unread_stacks", reading->unsettled),
+                     NUMBER("threads", reading->threads),
+                     NUMBER("missing_pages", dump->file.memory.lacks),
+                     FLAG("truncated", core_is_truncated(&dump->file.core)));
         json_end(&json);
     } else if (!options_to_stdout(options)) {
         printf("%s\n", dump->output.path);

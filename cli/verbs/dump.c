@@ -32,12 +32,9 @@ static void print_dump_json(const struct dump *dump)
     struct json json;
 
     attachment_json_begin(attachment, &json);
-    json_text(&json, "path", dump->path);
-    if (output)
-        json_null(&json, "target_path");
-    else
-        json_text(&json, "target_path", dump->result.target_path);
-    json_number(&json, "bytes", output ? dump->capture.bytes : dump->result.bytes);
+    JSON_MEMBERS(&json, TEXT("path", dump->path),
+                 TEXT_IF(!(output), "target_path", dump->result.target_path),
+                 NUMBER("bytes", output ? dump->capture.bytes : dump->result.bytes));
     way_json(attachment, access_calls(attachment), &json);
     attachment_json(attachment, &json);
     json_end(&json);

@@ -47,23 +47,16 @@ static fault_code add_entry(struct listing *listing, const struct examined_proce
         return process_table_add(&listing->table, entry, container, false)
                    ? FAULT_NONE
                    : fault_set(fault, FAULT_INTERNAL, ENOMEM, "list processes", "out of memory");
-    json_item_begin(json);
-    json_number(json, "pid", (uint64_t)entry->stat.pid);
-    json_number(json, "ns_pid", (uint64_t)entry->status.ns_pid);
-    json_text(json, "name", entry->stat.comm);
-    json_text(json, "module", entry->path);
-    json_text(json, "prefix", entry->prefix);
-    json_text_or_null(json, "linkage", linkage_text(entry->linkage));
-    json_text_or_null(json, "version", entry->prof.build.text);
-    json_text_or_null(json, "prof", prof_text(&entry->prof));
-    facts_json(json, "config.prof", entry->prof.build.config_prof);
-    facts_json(json, "opt.prof", entry->prof.build.opt_prof);
-    facts_json(json, "prof.active", entry->prof.prof_active);
-    json_number(json, "rss", entry->status.rss_bytes);
-    json_text_or_null(json, "engine", container->engine);
-    json_text_or_null(json, "container", container->id);
-    json_text_or_null(json, "pod", container->pod);
-    json_item_end(json);
+    JSON_ITEM(json, NUMBER("pid", entry->stat.pid), NUMBER("ns_pid", entry->status.ns_pid),
+              TEXT("name", entry->stat.comm), TEXT("module", entry->path),
+              TEXT("prefix", entry->prefix), TEXT_OR_NULL("linkage", linkage_text(entry->linkage)),
+              TEXT_OR_NULL("version", entry->prof.build.text),
+              TEXT_OR_NULL("prof", prof_text(&entry->prof)),
+              FACT("config.prof", entry->prof.build.config_prof),
+              FACT("opt.prof", entry->prof.build.opt_prof),
+              FACT("prof.active", entry->prof.prof_active), NUMBER("rss", entry->status.rss_bytes),
+              TEXT_OR_NULL("engine", container->engine), TEXT_OR_NULL("container", container->id),
+              TEXT_OR_NULL("pod", container->pod));
     return FAULT_NONE;
 }
 
@@ -120,9 +113,9 @@ static void print_all(struct listing *listing)
         return;
     }
     json_list_end(&listing->json);
-    json_number(&listing->json, "looked_at", listing->looked);
-    json_number(&listing->json, "unreadable", listing->unreadable);
-    json_number(&listing->json, "left_out", count_left(listing));
+    JSON_MEMBERS(&listing->json, NUMBER("looked_at", listing->looked),
+                 NUMBER("unreadable", listing->unreadable),
+                 NUMBER("left_out", count_left(listing)));
     left_out_json(&listing->json, listing->left, listing->left_count);
     json_end(&listing->json);
 }

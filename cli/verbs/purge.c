@@ -81,8 +81,7 @@ static void json_rest(const struct purge *purge, int pid, struct json *json)
     char next[ADVICE_COMMAND];
 
     if (!purge->little) {
-        json_null(json, "rest");
-        json_null(json, "next");
+        JSON_MEMBERS(json, NOTHING("rest"), NOTHING("next"));
         return;
     }
     json_object_begin(json, "rest");
@@ -96,18 +95,13 @@ static void json_rest(const struct purge *purge, int pid, struct json *json)
 
 static void print_purge_json(const struct attachment *attachment, const struct purge *purge)
 {
+    const struct purge_result *result = &purge->result;
     struct json json;
 
     attachment_json_begin(attachment, &json);
-    if (purge->result.measured) {
-        json_number(&json, "resident_before", purge->result.resident_before);
-        json_number(&json, "resident_after", purge->result.resident_after);
-    } else {
-        json_null(&json, "resident_before");
-        json_null(&json, "resident_after");
-    }
-    json_number(&json, "rss_before", purge->rss_before);
-    json_number(&json, "rss_after", purge->rss_after);
+    JSON_MEMBERS(&json, NUMBER_IF(result->measured, "resident_before", result->resident_before),
+                 NUMBER_IF(result->measured, "resident_after", result->resident_after),
+                 NUMBER("rss_before", purge->rss_before), NUMBER("rss_after", purge->rss_after));
     json_rest(purge, (int)attachment->target.pid, &json);
     attachment_json(attachment, &json);
     json_end(&json);

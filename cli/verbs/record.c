@@ -88,10 +88,10 @@ static void print_record_json(const struct record *record)
     json_list_begin(&json, "profiles");
     for (size_t i = 0; i < recording->count; i++) {
         json_item_begin(&json);
-        json_text(&json, "path", recording->list[i].path);
-        json_number(&json, "bytes", recording->list[i].bytes);
-        json_number(&json, "time_ns", recording->list[i].time_ns);
-        json_text(&json, "reason", reasons[recording->list[i].why]);
+        JSON_MEMBERS(&json, TEXT("path", recording->list[i].path),
+                     NUMBER("bytes", recording->list[i].bytes),
+                     NUMBER("time_ns", recording->list[i].time_ns),
+                     TEXT("reason", reasons[recording->list[i].why]));
         cut_short_json(recording->list[i].age_ns, &json);
         json_number(&json, "rss", recording->list[i].rss);
         if (recording->request.trigger.bytes)
@@ -100,8 +100,8 @@ static void print_record_json(const struct record *record)
         json_item_end(&json);
     }
     json_list_end(&json);
-    json_number(&json, "holds", attachment->caller.holds);
-    json_number(&json, "longest_held_ns", attachment->caller.longest_ns);
+    JSON_MEMBERS(&json, NUMBER("holds", attachment->caller.holds),
+                 NUMBER("longest_held_ns", attachment->caller.longest_ns));
     way_json(attachment, access_calls(attachment), &json);
     attachment_json(attachment, &json);
     json_end(&json);

@@ -68,14 +68,10 @@ static void list_json(struct attachment *attachment, struct json *json)
         char version[VERSION_TEXT_MAX] = "";
         stripped_version(instance, &attachment->target, &attachment->memory, version,
                          sizeof version);
-        json_item_begin(json);
-        json_number(json, "instance", i + 1);
-        json_text(json, "module", instance->module.path);
-        json_text(json, "prefix", instance->prefix);
-        json_text(json, "version", version);
-        json_text(json, "found_by", found_text(instance->found_by));
-        json_bool(json, "chosen", i == instances->chosen);
-        json_item_end(json);
+        JSON_ITEM(json, NUMBER("instance", i + 1), TEXT("module", instance->module.path),
+                  TEXT("prefix", instance->prefix), TEXT("version", version),
+                  TEXT("found_by", found_text(instance->found_by)),
+                  FLAG("chosen", i == instances->chosen));
     }
     json_list_end(json);
 }
@@ -189,34 +185,17 @@ static const char *status_cause(const struct status *status, char out[FLAW_TEXT]
 
 /* ---- JSON ---- */
 
-static void json_source(struct json *json, const char *kind, const struct conf_source *source)
-{
-    char member[64];
-
-    snprintf(member, sizeof member, "%s_known", kind);
-    json_bool(json, member, source->known);
-    snprintf(member, sizeof member, "%s_value", kind);
-    if (source->set)
-        json_text(json, member, source->text);
-    else
-        json_null(json, member);
-}
+#define SOURCE(name, source)                                                                       \
+    FLAG(name "_known", (source).known), TEXT_IF((source).set, name "_value", (source).text)
 
 static void json_conf(struct json *json, const struct conf *conf)
 {
-    json_text(json, "variable", conf->variable.name);
-    json_source(json, "variable", &conf->variable);
-    json_bool(json, "environment_overwritten", conf->overwritten);
-    json_text(json, "link", conf->link.name);
-    json_source(json, "link", &conf->link);
-    json_text(json, "symbol", conf->symbol.name);
-    json_source(json, "symbol", &conf->symbol);
-    json_source(json, "built_in", &conf->built_in);
-    if (conf->foreign.set)
-        json_text(json, "other_variable", conf->foreign.name);
-    else
-        json_null(json, "other_variable");
-    json_source(json, "other_variable", &conf->foreign);
+    JSON_MEMBERS(json, TEXT("variable", conf->variable.name), SOURCE("variable", conf->variable),
+                 FLAG("environment_overwritten", conf->overwritten), TEXT("link", conf->link.name),
+                 SOURCE("link", conf->link), TEXT("symbol", conf->symbol.name),
+                 SOURCE("symbol", conf->symbol), SOURCE("built_in", conf->built_in),
+                 TEXT_IF(conf->foreign.set, "other_variable", conf->foreign.name),
+                 SOURCE("other_variable", conf->foreign));
 }
 
 struct rejections {
@@ -232,11 +211,8 @@ static void json_rejection(void *ctx, const struct conf_setting *setting)
     char why[FLAW_TEXT], piece[CONF_TEXT_MAX];
 
     snprintf(piece, sizeof piece, "%.*s", (int)setting->len, setting->text);
-    json_item_begin(rejections->json);
-    json_text(rejections->json, "source", rejections->source->name);
-    json_text(rejections->json, "setting", piece);
-    json_text(rejections->json, "why", verdict_flaw(setting, rejections->build, why, sizeof why));
-    json_item_end(rejections->json);
+    JSON_ITEM(rejections->json, TEXT("source", rejections->source->name), TEXT("setting", piece),
+              TEXT("why", verdict_flaw(setting, rejections->build, why, sizeof why)));
 }
 
 static void json_rejected(struct json *json, const struct status *status)
@@ -254,20 +230,13 @@ static void json_rejected(struct json *json, const struct status *status)
 
 static void json_facts(struct json *json, const struct prof_state *state)
 {
-    json_text_or_null(json, "version", state->build.text);
-    facts_json(json, "config.prof", state->build.config_prof);
-    facts_json(json, "config.stats", state->build.config_stats);
-    facts_json(json, "opt.prof", state->build.opt_prof);
-    facts_json(json, "prof.active", state->prof_active);
-    facts_json(json, "prof.thread_active_init", state->thread_active_init);
-    if (state->lg_sample_known)
-        json_number(json, "prof.lg_sample", state->lg_sample);
-    else
-        json_null(json, "prof.lg_sample");
-    if (state->prefix_known)
-        json_text(json, "opt.prof_prefix", state->prefix);
-    else
-        json_null(json, "opt.prof_prefix");
+    JSON_MEMBERS(json, TEXT_OR_NULL("version", state->build.text),
+                 FACT("config.prof", state->build.config_prof),
+                 FACT("config.stats", state->build.config_stats),
+                 FACT("opt.prof", state->build.opt_prof), FACT("prof.active", state->prof_active),
+                 FACT("prof.thread_active_init", state->thread_active_init),
+                 NUMBER_IF(state->lg_sample_known, "prof.lg_sample", state->lg_sample),
+                 TEXT_IF(state->prefix_known, "opt.prof_prefix", state->prefix));
 }
 
 static void json_attach(struct json *json, const struct status *status)
@@ -280,10 +249,9 @@ static void json_attach(struct json *json, const struct status *status)
     json_bool(json, "possible", status->refusal.code == FAULT_NONE);
     if (status->refusal.code != FAULT_NONE)
         message_json(json, &status->refusal, &status->refusal_words);
-    if (status->refusal.code != FAULT_NONE) {
-        json_bool(json, "profile_readable", status->readable);
-        json_bool(json, "active_writable", status->switchable);
-    }
+    if (status->refusal.code != FAULT_NONE)
+        JSON_MEMBERS(json, FLAG("profile_readable", status->readable),
+                     FLAG("active_writable", status->switchable));
     json_object_end(json);
 }
 
@@ -295,13 +263,6 @@ static void json_threads(struct json *json, const struct status *status)
         json_null(json, "threads");
 }
 
-static const char *source_name(const struct status *status)
-{
-    if (status->job.options->core)
-        return "core";
-    return "memory";
-}
-
 static void print_status_json(struct status *status)
 {
     const struct attachment *attachment = &status->attachment;
@@ -311,17 +272,15 @@ static void print_status_json(struct status *status)
 
     next_step(status, next, sizeof next);
     attachment_json_begin(attachment, &json);
-    json_text(&json, "module", instance->module.path);
-    json_text(&json, "prefix", instance->prefix);
-    json_text(&json, "found_by", found_text(instance->found_by));
+    JSON_MEMBERS(&json, TEXT("module", instance->module.path), TEXT("prefix", instance->prefix),
+                 TEXT("found_by", found_text(instance->found_by)));
     json_conf(&json, &status->conf);
     json_rejected(&json, status);
-    json_text(&json, "source", source_name(status));
+    json_text(&json, "source", status->job.options->core ? "core" : "memory");
     json_facts(&json, &status->state);
     json_threads(&json, status);
-    json_text_or_null(&json, "verdict", verdict_name(prof_judge(&status->state)));
-    json_text_or_null(&json, "cause", status_cause(status, cause));
-    json_text(&json, "next", next);
+    JSON_MEMBERS(&json, TEXT_OR_NULL("verdict", verdict_name(prof_judge(&status->state))),
+                 TEXT_OR_NULL("cause", status_cause(status, cause)), TEXT("next", next));
     json_attach(&json, status);
     list_json(&status->attachment, &json);
     attachment_json(attachment, &json);

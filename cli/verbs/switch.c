@@ -24,14 +24,13 @@ static void json_activation(const struct activating *activating, struct json *js
     const struct activation *activation = &activating->activation;
 
     thread_counts_json(activating->counts, json);
-    json_number(json, "threads_woken", activation->woken);
-    json_number(json, "threads_switched_on", activation->switched_on);
-    json_number(json, "threads_unsure", activation->unsure);
-    json_number(json, "threads_missed", activation->missed);
-    json_number(json, "threads_stopped", activation->visited);
-    json_bool(json, "did_reset", activation->did_reset);
-    json_number(json, "threads_longest_held_ns", activation->longest_ns);
-    json_bool(json, "thread_active_init_repaired", activating->init == INIT_SWITCHED);
+    JSON_MEMBERS(
+        json, NUMBER("threads_woken", activation->woken),
+        NUMBER("threads_switched_on", activation->switched_on),
+        NUMBER("threads_unsure", activation->unsure), NUMBER("threads_missed", activation->missed),
+        NUMBER("threads_stopped", activation->visited), FLAG("did_reset", activation->did_reset),
+        NUMBER("threads_longest_held_ns", activation->longest_ns),
+        FLAG("thread_active_init_repaired", activating->init == INIT_SWITCHED));
 }
 
 static void print_switch_json(const struct change *change)
@@ -40,9 +39,9 @@ static void print_switch_json(const struct change *change)
     struct json json;
 
     attachment_json_begin(attachment, &json);
-    json_bool(&json, "old", prof_is_active(&change->switched.former));
-    json_bool(&json, "new", change->active);
-    json_text(&json, "way", change->switched.in_memory ? "memory" : "call");
+    JSON_MEMBERS(&json, FLAG("old", prof_is_active(&change->switched.former)),
+                 FLAG("new", change->active),
+                 TEXT("way", change->switched.in_memory ? "memory" : "call"));
     if (change->active)
         json_activation(&change->activating, &json);
     attachment_json(attachment, &json);

@@ -387,23 +387,30 @@ static uint64_t outside_amount(const struct explain *explain)
                : resident->files + resident->shared;
 }
 
-uint64_t explain_amount(const struct explain *explain, enum explain_headline fact)
+enum account_part explain_part(enum explain_headline fact)
 {
     static const enum account_part parts[HEADLINES] = {
+        [HEADLINE_LIMIT] = ACCOUNT_PARTS,       [HEADLINE_GROWTH] = ACCOUNT_PARTS,
+        [HEADLINE_SWAPPED] = ACCOUNT_PARTS,     [HEADLINE_HUGE] = ACCOUNT_PARTS,
         [HEADLINE_SLABS] = ACCOUNT_SLABS,       [HEADLINE_PADDING] = ACCOUNT_PADDING,
         [HEADLINE_PAGES] = ACCOUNT_PAGES,       [HEADLINE_PINNED] = ACCOUNT_PINNED,
         [HEADLINE_RETAINED] = ACCOUNT_RETAINED, [HEADLINE_IN_USE] = ACCOUNT_IN_USE,
         [HEADLINE_SAMPLING] = ACCOUNT_SAMPLING, [HEADLINE_OWN] = ACCOUNT_OWN,
-        [HEADLINE_OTHER] = ACCOUNT_OTHER,
+        [HEADLINE_OTHER] = ACCOUNT_OTHER,       [HEADLINE_OUTSIDE] = ACCOUNT_OUTSIDE,
     };
 
+    return parts[fact];
+}
+
+uint64_t explain_amount(const struct explain *explain, enum explain_headline fact)
+{
     if (fact == HEADLINE_SWAPPED)
         return explain->resident.swap;
     if (fact == HEADLINE_HUGE)
         return explain->resident.huge_tlb;
     if (fact == HEADLINE_OUTSIDE)
         return outside_amount(explain);
-    return fact < HEADLINE_SLABS ? 0 : explain->sum.bytes[parts[fact]];
+    return fact < HEADLINE_SLABS ? 0 : explain->sum.bytes[explain_part(fact)];
 }
 
 uint64_t explain_whole(const struct explain *explain)
@@ -425,25 +432,36 @@ static bool is_unclear(const struct explain *explain)
 
 /* ---- outside jemalloc ---- */
 
-/* The largest kind of it, from the counts of the kernel. */
+bool explain_detailed(const struct explain *explain)
+{
+    return explain->parts_state == PARTS_READ && explain->parts.rss;
+}
+
+uint64_t explain_kinds(const struct explain *explain, uint64_t kinds[OUTSIDE_KINDS])
+{
+    const struct resident_parts unread = {.rss = 0};
+    const struct resident *resident = &explain->resident;
+    const bool detailed = explain_detailed(explain);
+    const struct resident_parts *parts = detailed ? &explain->parts : &unread;
+    const uint64_t all[OUTSIDE_KINDS] = {
+        [OUTSIDE_ANONYMOUS] = detailed ? parts->anonymous : resident->anonymous,
+        [OUTSIDE_BRK] = parts->heap,
+        [OUTSIDE_STACKS] = parts->stacks,
+        [OUTSIDE_VARIABLES] = parts->written,
+        [OUTSIDE_FILES] = detailed ? parts->files : resident->files,
+        [OUTSIDE_SHARED] = detailed ? parts->shared : resident->shared,
+        [OUTSIDE_DEVICES] = parts->devices};
+
+    memcpy(kinds, all, sizeof all);
+    return detailed ? parts->rss : resident->rss;
+}
+
+/* The largest kind of it. */
 static void judge_outside(struct explain *explain)
 {
-    const struct resident *resident = &explain->resident;
-    const struct resident_parts *parts = &explain->parts;
-    uint64_t kinds[OUTSIDE_KINDS] = {[OUTSIDE_ANONYMOUS] = resident->anonymous,
-                                     [OUTSIDE_FILES] = resident->files,
-                                     [OUTSIDE_SHARED] = resident->shared};
-    uint64_t jemalloc = 0;
+    uint64_t kinds[OUTSIDE_KINDS], jemalloc = 0;
 
-    if (explain->parts_state == PARTS_READ) {
-        kinds[OUTSIDE_ANONYMOUS] = parts->anonymous;
-        kinds[OUTSIDE_BRK] = parts->heap;
-        kinds[OUTSIDE_STACKS] = parts->stacks;
-        kinds[OUTSIDE_FILES] = parts->files;
-        kinds[OUTSIDE_VARIABLES] = parts->written;
-        kinds[OUTSIDE_SHARED] = parts->shared;
-        kinds[OUTSIDE_DEVICES] = parts->devices;
-    }
+    explain_kinds(explain, kinds);
     for (enum account_part part = 0; part < ACCOUNT_OUTSIDE; part++)
         jemalloc += explain->sum.bytes[part];
     kinds[OUTSIDE_ANONYMOUS] -=

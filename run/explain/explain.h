@@ -46,8 +46,8 @@ enum explain_outside {
     OUTSIDE_ANONYMOUS, /* other allocators, mappings without a file */
     OUTSIDE_BRK,
     OUTSIDE_STACKS,
-    OUTSIDE_FILES,
     OUTSIDE_VARIABLES, /* changed pages of files */
+    OUTSIDE_FILES,
     OUTSIDE_SHARED,
     OUTSIDE_DEVICES, /* buffers of the kernel: sockets, rings, devices */
     OUTSIDE_KINDS,
@@ -147,6 +147,15 @@ fault_code explain_read_core(struct explain *explain, const struct core_file *co
 bool explain_counted(const struct explain *explain);
 /* Returns the bytes that shares are of: the RSS; of a core file all of jemalloc's parts. */
 uint64_t explain_whole(const struct explain *explain);
+/*
+ * Fills in the bytes of each kind of memory, jemalloc's included, from the counts of the kernel.
+ * Returns the RSS of the same moment. Without details (false) only anonymous memory, which then
+ * includes stacks and variables, files and shared memory are known.
+ */
+uint64_t explain_kinds(const struct explain *explain, uint64_t kinds[OUTSIDE_KINDS]);
+bool explain_detailed(const struct explain *explain);
+/* Returns the part that a fact is; ACCOUNT_PARTS: it is none. */
+enum account_part explain_part(enum explain_headline fact);
 /* Returns the bytes of a fact that is a part. */
 uint64_t explain_amount(const struct explain *explain, enum explain_headline fact);
 

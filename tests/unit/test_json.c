@@ -155,6 +155,39 @@ static void test_objects(void)
     free(out);
 }
 
+/* What is not known is null, and is not looked at. */
+static void test_fields(void)
+{
+    const struct {
+        uint64_t bytes;
+    } known = {7}, *none = NULL;
+    struct json json;
+    char *out = NULL;
+    size_t size;
+    FILE *stream = open_memstream(&out, &size);
+
+    json_begin(&json, stream);
+    JSON_MEMBERS(&json, NUMBER("n", UINT64_MAX), SIGNED("s", INT64_MIN), ROUNDED("r", -2.6),
+                 FLAG("f", known.bytes == 7), FLAG("g", known.bytes != 7), TEXT("t", ""),
+                 TEXT_OR_NULL("u", ""), TEXT_OR_NULL("v", NULL), TEXT_OR_NULL("w", "w"),
+                 NOTHING("x"));
+    JSON_OBJECT(&json, "o", NUMBER_IF(none, "a", none->bytes), NUMBER_IF(known.bytes, "b", 8),
+                ROUNDED_IF(none, "c", (double)none->bytes), ROUNDED_IF(true, "d", 0.5 + 1),
+                TEXT_IF(false, "e", "e"), TEXT_IF(true, "f", ""));
+    json_list_begin(&json, "l");
+    JSON_ITEM(&json, NUMBER("i", 0));
+    JSON_ITEM(&json, NUMBER("i", 1), FLAG("j", true));
+    json_list_end(&json);
+    json_end(&json);
+    fclose(stream);
+    CHECK(strcmp(out, "{\"n\": 18446744073709551615, \"s\": -9223372036854775808, \"r\": -3, "
+                      "\"f\": true, \"g\": false, \"t\": \"\", \"u\": null, \"v\": null, "
+                      "\"w\": \"w\", \"x\": null, "
+                      "\"o\": {\"a\": null, \"b\": 8, \"c\": null, \"d\": 2, \"e\": null, "
+                      "\"f\": \"\"}, \"l\": [{\"i\": 0}, {\"i\": 1, \"j\": true}]}\n") == 0);
+    free(out);
+}
+
 /* For any division of the text into pieces. */
 static bool joins(const char *text, const char *expected)
 {
@@ -190,6 +223,7 @@ int main(void)
     test_every_byte();
     test_members();
     test_objects();
+    test_fields();
     test_lines();
     return check_result();
 }
