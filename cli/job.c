@@ -296,8 +296,8 @@ int job_finish(struct job *job, fault_code code, const struct fault *fault)
     return exit_code;
 }
 
-int job_run(const struct options *options, pid_t pid, const char *verb,
-            fault_code (*perform)(struct job *job, void *ctx, struct fault *fault), void *ctx)
+int job_run(const struct options *options, pid_t pid, enum job_way way, const char *verb,
+            job_perform perform, void *ctx)
 {
     struct attachment attachment;
     struct attach_request request;
@@ -306,9 +306,12 @@ int job_run(const struct options *options, pid_t pid, const char *verb,
     fault_code rc;
 
     job_init(&job, &attachment, options, verb);
-    request = job_request(&job, pid);
+    request = way == JOB_AS_ASKED ? job_request(&job, pid) : job_look_request(&job, pid);
+    if (way == JOB_READS)
+        request.way = WAY_MEMORY;
+    if (way == JOB_LOOKS)
+        job.instead = "use --no-call, which shows what is known without one";
     rc = attachment_find(&attachment, &request, &fault);
-
     if (rc == FAULT_NONE)
         rc = perform(&job, ctx, &fault);
     return job_finish(&job, rc, &fault);

@@ -10,6 +10,7 @@ struct job {
     const struct options *options;
     const char *verb;    /* before the pid: "dump the profile of process" */
     const char *instead; /* what needs no call (message.h); NULL: other verbs */
+    const char *origin;  /* of a core file: " (core file, signal 6, Aborted)"; NULL: it runs */
     bool keeps_samples;  /* what the verb has sampled can still be dumped after it */
     struct attachment *attachment;
     struct run_events events;
@@ -38,10 +39,19 @@ fault_code job_open_profile(struct job *job, struct attachment *attachment,
  * and the closing lines, and closes the attachment. Returns the exit code.
  */
 int job_finish(struct job *job, fault_code code, const struct fault *fault);
+
+enum job_way {
+    JOB_AS_ASKED, /* job_request */
+    JOB_LOOKS,    /* job_look_request */
+    JOB_READS,    /* the same, and never calls */
+};
+
+typedef fault_code (*job_perform)(struct job *job, void *ctx, struct fault *fault);
+
 /* Runs a verb on one process: job_init, attachment_find, perform, job_finish. Returns the exit
  * code. */
-int job_run(const struct options *options, pid_t pid, const char *verb,
-            fault_code (*perform)(struct job *job, void *ctx, struct fault *fault), void *ctx);
+int job_run(const struct options *options, pid_t pid, enum job_way way, const char *verb,
+            job_perform perform, void *ctx);
 /*
  * Ends a verb that sampled: first restores prof.active and prints the result of
  * that. Returns the exit code.

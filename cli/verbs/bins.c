@@ -91,7 +91,7 @@ static void print_bins(const struct job *job, const struct bins_verb *verb,
 }
 
 /* Works on a process that is stopped, frozen or traced, too. */
-static fault_code perform_bins(struct job *job, const struct bins_verb *verb, struct fault *fault)
+static fault_code perform_bins(struct job *job, void *verb, struct fault *fault)
 {
     struct extent_totals totals;
     fault_code rc = read_totals(&totals, job->attachment, fault);
@@ -104,18 +104,10 @@ static fault_code perform_bins(struct job *job, const struct bins_verb *verb, st
 int bins_main(const struct options *options, pid_t pid)
 {
     struct bins_verb verb = {.order = BINS_BY_LIVE};
-    struct attachment attachment;
-    struct attach_request request;
-    struct job job;
-    struct fault fault;
 
     if (!set_rows_of_bins(&verb, options->report.rows) ||
         !set_bins_order(&verb, options->report.sort))
         return EXIT_USAGE;
-    job_init(&job, &attachment, options, "read the size classes of process");
-    request = job_request(&job, pid);
-    fault_code rc = attachment_find(&attachment, &request, &fault);
-    if (rc == FAULT_NONE)
-        rc = perform_bins(&job, &verb, &fault);
-    return job_finish(&job, rc, &fault);
+    return job_run(options, pid, JOB_AS_ASKED, "read the size classes of process", perform_bins,
+                   &verb);
 }

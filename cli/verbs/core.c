@@ -21,7 +21,8 @@ struct core_request core_request_of(const struct options *options, const struct 
                                  .events = events};
 }
 
-void core_describe(const struct core_file *file, char *out, size_t size)
+/* " (core file, signal 6, Aborted)" */
+static void describe_core(const struct core_file *file, char *out, size_t size)
 {
     int number = file->core.signal;
     const char *text = number > 0 ? sigdescr_np(number) : NULL;
@@ -66,6 +67,28 @@ void core_print_lacks(const struct options *options, const struct core_file *fil
     }
     if (memory->anonymous_lacks)
         message("  %zu of anonymous memory", memory->anonymous_lacks);
+}
+
+int core_run(const struct options *options, const char *verb, job_perform perform, void *ctx)
+{
+    struct attachment attachment = {.opened = false};
+    struct core_file core = {.maps = NULL};
+    struct job job;
+    struct fault fault;
+    char origin[96];
+    int code;
+
+    job_init(&job, &attachment, options, verb);
+    const struct core_request request = core_request_of(options, &job.events);
+    fault_code rc = core_file_open(&core, &attachment, &request, &fault);
+    describe_core(&core, origin, sizeof origin);
+    job.origin = origin;
+    if (rc == FAULT_NONE)
+        rc = perform(&job, ctx, &fault);
+    core_print_lacks(options, &core);
+    code = job_finish(&job, rc, &fault);
+    core_file_close(&core);
+    return code;
 }
 
 /* ---- dump ---- */

@@ -1,7 +1,7 @@
 /* What the verbs that take --core have in common. */
 #pragma once
 
-#include "cli/options.h"
+#include "cli/job.h"
 #include "run/core_file.h"
 
 /* Returns the request that the options describe. */
@@ -13,8 +13,11 @@ struct core_request core_request_of(const struct options *options, const struct 
  */
 void core_print_lacks(const struct options *options, const struct core_file *file);
 
-/* Writes " (core file, signal 6, Aborted)". */
-void core_describe(const struct core_file *file, char *out, size_t size);
+/*
+ * Runs a verb on the core file: job_init, core_file_open, perform, core_print_lacks, job_finish.
+ * Returns the exit code.
+ */
+int core_run(const struct options *options, const char *verb, job_perform perform, void *ctx);
 
 /* jeattach dump --core. Returns the exit code. */
 int core_dump_main(const struct options *options);

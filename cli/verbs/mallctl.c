@@ -378,7 +378,8 @@ static fault_code perform_mallctl(struct job *job, void *ctx, struct fault *faul
 static int mallctl_main(const struct options *options, pid_t pid)
 {
     struct mallctl mallctl = {.options = options};
-    int code = job_run(options, pid, "use mallctl in process", perform_mallctl, &mallctl);
+    int code =
+        job_run(options, pid, JOB_AS_ASKED, "use mallctl in process", perform_mallctl, &mallctl);
 
     access_free(mallctl.list, mallctl.count);
     return code;

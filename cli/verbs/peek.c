@@ -24,13 +24,13 @@ static bool set_peek_rows(const struct options *options, size_t *rows)
     return true;
 }
 
-static void print_peek(const struct job *job, const struct peek *peek, const char *origin)
+static void print_peek(const struct job *job, const struct peek *peek)
 {
     const struct target *target = &job->attachment->target;
     struct peek_view view = {.peek = peek,
                              .name = target->stat.comm,
                              .pid = (int)target->pid,
-                             .origin = origin,
+                             .origin = job->origin,
                              .rows_given = job->options->report.rows != NULL,
                              .show_bytes = job->options->show_bytes};
     struct json json;
@@ -45,57 +45,30 @@ static void print_peek(const struct job *job, const struct peek *peek, const cha
     json_end(&json);
 }
 
-static fault_code look(struct job *job, const char *origin, struct fault *fault)
+static fault_code perform_peek(struct job *job, void *ctx, struct fault *fault)
 {
     struct peek *peek = malloc(sizeof *peek);
     const struct peek_request request = {.samples = job->options->samples,
-                                         .is_still = origin != NULL};
+                                         .is_still = job->origin != NULL};
     fault_code rc;
 
+    (void)ctx;
     if (!peek)
         return fault_set(fault, FAULT_INTERNAL, ENOMEM, "look at the objects", "the sample");
     rc = peek_run(peek, job->attachment, &request, fault);
-    if (rc == FAULT_NONE && !origin)
+    if (rc == FAULT_NONE && !job->origin)
         rc = target_check(&job->attachment->target, fault);
     if (rc == FAULT_NONE)
-        print_peek(job, peek, origin);
+        print_peek(job, peek);
     peek_free(peek);
     free(peek);
     return rc;
-}
-
-/* ---- of a core file ---- */
-
-static int peek_core(const struct options *options)
-{
-    struct attachment attachment = {.opened = false};
-    struct core_file core = {.maps = NULL};
-    struct job job;
-    struct fault fault;
-    char origin[96];
-    int code;
-
-    job_init(&job, &attachment, options, "look at the objects in core file");
-    const struct core_request request = core_request_of(options, &job.events);
-    fault_code rc = core_file_open(&core, &attachment, &request, &fault);
-    core_describe(&core, origin, sizeof origin);
-    if (rc == FAULT_NONE)
-        rc = look(&job, origin, &fault);
-    core_print_lacks(options, &core);
-    code = job_finish(&job, rc, &fault);
-    core_file_close(&core);
-    return code;
 }
 
 /* ---- the verb ---- */
 
 static int peek_main(const struct options *options, pid_t pid)
 {
-    struct attachment attachment;
-    struct attach_request request;
-    struct job job;
-    struct fault fault;
-    fault_code rc;
     size_t rows;
 
     if (options->samples > PEEK_SAMPLES_MAX) {
@@ -105,13 +78,9 @@ static int peek_main(const struct options *options, pid_t pid)
     if (!set_peek_rows(options, &rows))
         return EXIT_USAGE;
     if (options->core)
-        return peek_core(options);
-    job_init(&job, &attachment, options, "look at the objects of process");
-    request = job_request(&job, pid);
-    rc = attachment_find(&attachment, &request, &fault);
-    if (rc == FAULT_NONE)
-        rc = look(&job, NULL, &fault);
-    return job_finish(&job, rc, &fault);
+        return core_run(options, "look at the objects in core file", perform_peek, NULL);
+    return job_run(options, pid, JOB_AS_ASKED, "look at the objects of process", perform_peek,
+                   NULL);
 }
 
 const struct verb verb_peek = {

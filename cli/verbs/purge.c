@@ -168,7 +168,8 @@ static int purge_main(const struct options *options, pid_t pid)
 {
     struct purge purge = {0};
 
-    return job_run(options, pid, "purge the arenas of process", perform_purge, &purge);
+    return job_run(options, pid, JOB_AS_ASKED, "purge the arenas of process", perform_purge,
+                   &purge);
 }
 
 const struct verb verb_purge = {

@@ -85,20 +85,21 @@ static int own_report_main(const struct options *options, pid_t pid)
     int code;
 
     sink_init(&stats.sink, REPORT_LIMIT);
-    code = job_run(options, pid, "read the statistics of process", perform_own_report, &stats);
+    code = job_run(options, pid, JOB_AS_ASKED, "read the statistics of process", perform_own_report,
+                   &stats);
     sink_free(&stats.sink);
     return code;
 }
 
 /* ---- where the memory is ---- */
 
-static void print_account(const struct job *job, const struct account *account, const char *origin)
+static void print_account(const struct job *job, const struct account *account)
 {
     struct attachment *attachment = job->attachment;
     const struct usage usage = {.account = account,
                                 .pid = (int)attachment->target.pid,
                                 .name = attachment->target.stat.comm,
-                                .origin = origin};
+                                .origin = job->origin};
     struct json json;
 
     if (job->options->json) {
@@ -113,58 +114,19 @@ static void print_account(const struct job *job, const struct account *account, 
     }
 }
 
-static fault_code perform_account(struct job *job, struct fault *fault)
+/* Without a call it works on a process that is stopped, frozen or traced, too. */
+static fault_code perform_account(struct job *job, void *ctx, struct fault *fault)
 {
     struct account account;
     fault_code rc;
 
+    (void)ctx;
     rc = account_read(&account, job->attachment, fault);
-    if (rc == FAULT_NONE)
+    if (rc == FAULT_NONE && !job->origin)
         rc = target_check(&job->attachment->target, fault);
     if (rc == FAULT_NONE)
-        print_account(job, &account, NULL);
+        print_account(job, &account);
     return rc;
-}
-
-/* Without a call it works on a process that is stopped, frozen or traced, too. */
-static int account_main(const struct options *options, pid_t pid)
-{
-    struct attachment attachment;
-    struct attach_request request;
-    struct job job;
-    struct fault fault;
-
-    job_init(&job, &attachment, options, "read the statistics of process");
-    job.instead = "use --no-call, which shows what is known without one";
-    request = job_look_request(&job, pid);
-    fault_code rc = attachment_find(&attachment, &request, &fault);
-    if (rc == FAULT_NONE)
-        rc = perform_account(&job, &fault);
-    return job_finish(&job, rc, &fault);
-}
-
-static int stats_of_core(const struct options *options)
-{
-    struct attachment attachment = {.opened = false};
-    struct core_file core = {.maps = NULL};
-    struct account account;
-    struct job job;
-    struct fault fault;
-    char origin[96];
-    int code;
-
-    job_init(&job, &attachment, options, "read the statistics in core file");
-    const struct core_request request = core_request_of(options, &job.events);
-    fault_code rc = core_file_open(&core, &attachment, &request, &fault);
-    if (rc == FAULT_NONE)
-        rc = account_read(&account, &attachment, &fault);
-    core_describe(&core, origin, sizeof origin);
-    if (rc == FAULT_NONE)
-        print_account(&job, &account, origin);
-    core_print_lacks(options, &core);
-    code = job_finish(&job, rc, &fault);
-    core_file_close(&core);
-    return code;
 }
 
 /* ---- the verb ---- */
@@ -172,12 +134,15 @@ static int stats_of_core(const struct options *options)
 static int stats_main(const struct options *options, pid_t pid)
 {
     if (options->core)
-        return stats_of_core(options);
+        return core_run(options, "read the statistics in core file", perform_account, NULL);
     if (options->threads)
         return threads_main(options, pid);
     if (options->bins)
         return bins_main(options, pid);
-    return options->full ? own_report_main(options, pid) : account_main(options, pid);
+    if (options->full)
+        return own_report_main(options, pid);
+    return job_run(options, pid, JOB_LOOKS, "read the statistics of process", perform_account,
+                   NULL);
 }
 
 const struct verb verb_stats = {

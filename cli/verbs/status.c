@@ -22,9 +22,8 @@
 enum { REJECTIONS_SHOWN = 3, FLAW_TEXT = CONF_TEXT_MAX + 512 };
 
 struct status {
-    struct attachment attachment;
-    struct core_file core; /* with --core */
-    struct job job;
+    struct job *job;
+    struct attachment *attachment; /* of the job */
     struct conf conf;
     struct prof_state state;
     struct fault refusal; /* why an attach would fail; FAULT_NONE: it is possible */
@@ -112,7 +111,7 @@ static void next_step_of_core(const struct status *status, char *out, size_t siz
         snprintf(out, size, "start it with %s=prof:true, and a jemalloc built with --enable-prof",
                  status->conf.variable.name);
     else
-        snprintf(out, size, "jeattach dump --core %s -f text", status->job.options->core);
+        snprintf(out, size, "jeattach dump --core %s -f text", status->job->options->core);
 }
 
 /* True if a thread does not sample although its process does, or will. */
@@ -133,7 +132,7 @@ static bool next_for_threads(const struct status *status, char *out, size_t size
     if (!has_silent_threads(status) || (verdict != PROF_INACTIVE && verdict != PROF_READY))
         return false;
     snprintf(out, size, "jeattach on %s%d", off ? "--repair " : "",
-             (int)status->attachment.target.pid);
+             (int)status->attachment->target.pid);
     return true;
 }
 
@@ -141,7 +140,7 @@ static bool next_for_threads(const struct status *status, char *out, size_t size
 static bool next_without_attach(const struct status *status, char *out, size_t size)
 {
     enum prof_verdict verdict = prof_judge(&status->state);
-    int pid = (int)status->attachment.target.pid;
+    int pid = (int)status->attachment->target.pid;
 
     if (verdict == PROF_INACTIVE && status->switchable)
         snprintf(out, size, "jeattach on %d", pid);
@@ -155,11 +154,11 @@ static bool next_without_attach(const struct status *status, char *out, size_t s
 /* Suggests no step that attaches if an attach would be refused. */
 static void next_step(const struct status *status, char *out, size_t size)
 {
-    int pid = (int)status->attachment.target.pid;
+    int pid = (int)status->attachment->target.pid;
     bool refused = status->refusal.code != FAULT_NONE, attaches = true;
 
     out[0] = '\0';
-    if (status->job.options->core) {
+    if (status->job->options->core) {
         next_step_of_core(status, out, size);
         return;
     }
@@ -241,7 +240,7 @@ static void json_facts(struct json *json, const struct prof_state *state)
 
 static void json_attach(struct json *json, const struct status *status)
 {
-    if (status->job.options->core) {
+    if (status->job->options->core) {
         json_null(json, "attach");
         return;
     }
@@ -265,7 +264,7 @@ static void json_threads(struct json *json, const struct status *status)
 
 static void print_status_json(struct status *status)
 {
-    const struct attachment *attachment = &status->attachment;
+    const struct attachment *attachment = status->attachment;
     const struct instance *instance = &attachment->instance;
     char next[2 * CONF_TEXT_MAX + 256], cause[FLAW_TEXT];
     struct json json;
@@ -276,13 +275,13 @@ static void print_status_json(struct status *status)
                  TEXT("found_by", found_text(instance->found_by)));
     json_conf(&json, &status->conf);
     json_rejected(&json, status);
-    json_text(&json, "source", status->job.options->core ? "core" : "memory");
+    json_text(&json, "source", status->job->options->core ? "core" : "memory");
     json_facts(&json, &status->state);
     json_threads(&json, status);
     JSON_MEMBERS(&json, TEXT_OR_NULL("verdict", verdict_name(prof_judge(&status->state))),
                  TEXT_OR_NULL("cause", status_cause(status, cause)), TEXT("next", next));
     json_attach(&json, status);
-    list_json(&status->attachment, &json);
+    list_json(status->attachment, &json);
     attachment_json(attachment, &json);
     json_end(&json);
 }
@@ -356,7 +355,7 @@ static void print_conf(const struct conf *conf, const struct build *build)
 
 static const char *unknown_text(const struct status *status)
 {
-    if (status->job.options->core)
+    if (status->job->options->core)
         return "unknown: not in the core file";
     return verdict_text(PROF_UNKNOWN);
 }
@@ -364,14 +363,14 @@ static const char *unknown_text(const struct status *status)
 /* The answer, its cause, and the jemalloc that it is about. */
 static void print_head(struct status *status)
 {
-    const struct attachment *attachment = &status->attachment;
+    const struct attachment *attachment = status->attachment;
     const struct instance *instance = &attachment->instance;
     const char *known = status->state.build.text;
     char name[64], path[512], version[VERSION_TEXT_MAX], place[160], inside[80] = "",
                                                                      cause[FLAW_TEXT];
 
-    if (status->job.options->core)
-        core_describe(&status->core, inside, sizeof inside);
+    if (status->job->origin)
+        snprintf(inside, sizeof inside, "%s", status->job->origin);
     else if (target_ns_pid(&attachment->target) != attachment->target.pid)
         snprintf(inside, sizeof inside, " (pid %d in its container)",
                  (int)target_ns_pid(&attachment->target));
@@ -385,7 +384,7 @@ static void print_head(struct status *status)
     printf("  module        %s (%s%s)\n", message_clean(instance->module.path, path, sizeof path),
            found_where(instance, place, sizeof place),
            instance->module.deleted ? ", file deleted" : "");
-    list_text(&status->attachment);
+    list_text(status->attachment);
 }
 
 static void print_facts(const struct prof_state *state, const char *unknown)
@@ -427,12 +426,12 @@ static void print_status_threads(const struct status *status)
         printf("  threads       %s\n",
                thread_counts_text(threads->by_sampling, prof_is_active(&status->state),
                                   threads->unknown_why, text));
-    if (!status->job.options->core && samples_now(&status->state) &&
+    if (!status->job->options->core && samples_now(&status->state) &&
         threads->by_sampling[THREAD_UNKNOWN] &&
         tsd_defect(threads, status->state.build.text) == FACT_YES)
         printf("  note          in this version, threads that allocated while prof.active was "
                "false do not sample until: jeattach on %d\n",
-               (int)status->attachment.target.pid);
+               (int)status->attachment->target.pid);
 }
 
 static void print_refusal(const struct status *status)
@@ -470,13 +469,13 @@ static void print_status_text(struct status *status)
     print_facts(&status->state, unknown_text(status));
     print_status_threads(status);
     print_conf(&status->conf, &status->state.build);
-    if (status->job.options->core)
+    if (status->job->options->core)
         printf("attach: not possible: the process has ended\n");
     else if (status->refusal.code == FAULT_NONE)
         printf("attach: possible\n");
     else
         print_refusal(status);
-    if (memory_is_pinned(&status->attachment.memory))
+    if (memory_is_pinned(&status->attachment->memory))
         printf("memory: without CAP_DAC_OVERRIDE, /proc/PID/mem is closed: objects are not "
                "counted\n");
     advice_print_next(next, reason_of(next), stdout);
@@ -486,7 +485,7 @@ static void print_status_text(struct status *status)
 
 static void read_memory(struct status *status)
 {
-    struct attachment *attachment = &status->attachment;
+    struct attachment *attachment = status->attachment;
 
     attachment_read_facts(attachment, &status->state);
     conf_read(&status->conf, &attachment->instance, &attachment->modules, &attachment->target,
@@ -498,8 +497,8 @@ static void read_memory(struct status *status)
 /* Finds the words for the refusal, and what works all the same. */
 static void explain_refusal(struct status *status)
 {
-    struct attachment *attachment = &status->attachment;
-    const struct subject subject = job_subject(&status->job);
+    struct attachment *attachment = status->attachment;
+    const struct subject subject = job_subject(status->job);
     struct prof_state state;
 
     message_words(&subject, &status->refusal, &status->refusal_words);
@@ -510,9 +509,9 @@ static void explain_refusal(struct status *status)
 /* Predicts whether an attach is possible, without one; if not, what works all the same. */
 static void foresee(struct status *status)
 {
-    struct attachment *attachment = &status->attachment;
+    struct attachment *attachment = status->attachment;
 
-    permit_forecast(&attachment->target, status->job.options->thread, &status->refusal_certain,
+    permit_forecast(&attachment->target, status->job->options->thread, &status->refusal_certain,
                     &status->refusal);
     if (status->refusal.code == FAULT_NONE && attachment->target.stat.state == 'T') {
         fault_set(&status->refusal, FAULT_STOPPED, 0, "examine", "its first thread");
@@ -524,7 +523,7 @@ static void foresee(struct status *status)
 
 static void print_status(struct status *status)
 {
-    if (status->job.options->json)
+    if (status->job->options->json)
         print_status_json(status);
     else
         print_status_text(status);
@@ -537,61 +536,39 @@ static void read_threads(struct status *status)
 
     status->has_threads =
         status->state.build.opt_prof == FACT_YES &&
-        thread_view_read(&status->view, &status->attachment, 0, &ignored) == FAULT_NONE;
+        thread_view_read(&status->view, status->attachment, 0, &ignored) == FAULT_NONE;
 }
 
-static fault_code perform_status(struct status *status, struct fault *fault)
+static fault_code perform_status(struct job *job, void *ctx, struct fault *fault)
 {
+    struct status *status = ctx;
     fault_code rc;
 
+    status->job = job;
+    status->attachment = job->attachment;
     read_memory(status);
-    foresee(status);
-    rc = target_check(&status->attachment.target, fault);
-    if (rc != FAULT_NONE)
-        return rc;
-    read_threads(status);
+    if (!job->origin) {
+        foresee(status);
+        rc = target_check(&job->attachment->target, fault);
+        if (rc != FAULT_NONE)
+            return rc;
+        read_threads(status);
+    }
     print_status(status);
     return FAULT_NONE;
-}
-
-static int status_of_core(const struct options *options)
-{
-    struct status status = {0};
-    struct fault fault;
-    int code;
-
-    job_init(&status.job, &status.attachment, options, "examine core file");
-    const struct core_request request = core_request_of(options, &status.job.events);
-    fault_code rc = core_file_open(&status.core, &status.attachment, &request, &fault);
-    if (rc == FAULT_NONE) {
-        read_memory(&status);
-        print_status(&status);
-    }
-    if (rc != FAULT_CORE_PROGRAM)
-        core_print_lacks(options, &status.core);
-    code = job_finish(&status.job, rc, &fault);
-    core_file_close(&status.core);
-    return code;
 }
 
 static int status_main(const struct options *options, pid_t pid)
 {
     struct status status = {0};
-    struct attach_request request;
-    struct fault fault;
-    fault_code rc;
+    int code;
 
     if (options->core)
-        return status_of_core(options);
-    job_init(&status.job, &status.attachment, options, "examine process");
-    request = job_request(&status.job, pid);
-    request.way = WAY_MEMORY;
-    request.every = true;
-    rc = attachment_find(&status.attachment, &request, &fault);
-    if (rc == FAULT_NONE)
-        rc = perform_status(&status, &fault);
+        code = core_run(options, "examine core file", perform_status, &status);
+    else
+        code = job_run(options, pid, JOB_READS, "examine process", perform_status, &status);
     thread_view_free(&status.view);
-    return job_finish(&status.job, rc, &fault);
+    return code;
 }
 
 const struct verb verb_status = {

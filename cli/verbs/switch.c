@@ -222,11 +222,13 @@ static void print_change(const struct change *change)
     print_other_run(change);
 }
 
-static fault_code perform_switch(struct change *change, struct fault *fault)
+static fault_code perform_switch(struct job *job, void *ctx, struct fault *fault)
 {
-    struct attachment *attachment = change->job->attachment;
+    struct change *change = ctx;
+    struct attachment *attachment = job->attachment;
     fault_code rc = access_switch(attachment, change->active, &change->switched, fault);
 
+    change->job = job;
     if (rc != FAULT_NONE)
         return rc;
     if (change->active)
@@ -246,20 +248,11 @@ static fault_code perform_switch(struct change *change, struct fault *fault)
 static int switch_to(const struct options *options, pid_t pid, bool active)
 {
     struct change change = {.active = active, .partial = EXIT_DONE};
-    struct attachment attachment;
-    struct attach_request request;
-    struct fault fault;
-    struct job job;
-    fault_code rc;
+    int code =
+        job_run(options, pid, JOB_AS_ASKED,
+                active ? "switch profiling on in process" : "switch profiling off in process",
+                perform_switch, &change);
 
-    change.job = &job;
-    job_init(&job, &attachment, options,
-             active ? "switch profiling on in process" : "switch profiling off in process");
-    request = job_request(&job, pid);
-    rc = attachment_find(&attachment, &request, &fault);
-    if (rc == FAULT_NONE)
-        rc = perform_switch(&change, &fault);
-    int code = job_finish(&job, rc, &fault);
     return code != EXIT_DONE ? code : change.partial;
 }
 
