@@ -197,6 +197,8 @@ void json_members(struct json *json, const struct field *fields, size_t count)
 {
     for (const struct field *field = fields; field < fields + count; field++)
         switch (field->kind) {
+        case FIELD_ABSENT:
+            break;
         case FIELD_NULL:
             json_null(json, field->name);
             break;

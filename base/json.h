@@ -56,7 +56,15 @@ void json_item_rounded(struct json *json, double value);
  * A table of fields: each a name and its value, which decides how it is written. What is not known
  * is null; values behind _IF are only computed where the condition holds.
  */
-enum field_kind { FIELD_NULL, FIELD_NUMBER, FIELD_SIGNED, FIELD_ROUNDED, FIELD_BOOL, FIELD_TEXT };
+enum field_kind {
+    FIELD_NULL,
+    FIELD_NUMBER,
+    FIELD_SIGNED,
+    FIELD_ROUNDED,
+    FIELD_BOOL,
+    FIELD_TEXT,
+    FIELD_ABSENT
+};
 
 struct field {
     const char *name;
@@ -108,6 +116,10 @@ struct field {
     {                                                                                              \
         name, (known) ? FIELD_TEXT : FIELD_NULL, .text = (known) ? (value) : NULL                  \
     }
+
+/* The field of the arguments behind the condition; without it the field is left out. */
+#define WHEN(condition, ...)                                                                       \
+    ((condition) ? (struct field)__VA_ARGS__ : (struct field){.kind = FIELD_ABSENT})
 
 static inline struct field field_of_text(const char *name, const char *text)
 {

@@ -1,5 +1,6 @@
 #include "base/text.h"
 
+#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -116,6 +117,16 @@ void text_write_lines(FILE *out, const char *text, size_t len)
         else
             putc_unlocked('?', out);
     }
+}
+
+void text_append(char *text, size_t size, const char *fmt, ...)
+{
+    const size_t len = strlen(text);
+    va_list ap;
+
+    va_start(ap, fmt);
+    vsnprintf(text + len, size - len, fmt, ap);
+    va_end(ap);
 }
 
 bool text_ends_with(const char *text, const char *end)

@@ -30,6 +30,10 @@ char *text_copy_clean(const char *text, const char *also);
 /* Writes a text of several lines and any bytes in the same way; newlines and tabs stay. */
 void text_write_lines(FILE *out, const char *text, size_t len);
 
+/* Appends to a text in an array of size bytes; what does not fit is left out. */
+__attribute__((format(printf, 3, 4))) void text_append(char *text, size_t size, const char *fmt,
+                                                       ...);
+
 bool text_ends_with(const char *text, const char *end);
 
 /* Returns the part of a path after its last slash. */

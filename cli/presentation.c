@@ -53,13 +53,11 @@ static bool set_value(struct display *display, const struct profile_options *rep
     static const char *const values[] = {"inuse_space", "inuse_objects", "alloc_space",
                                          "alloc_objects"};
     enum value value = VALUE_TOTAL_OBJECTS;
-    enum unit unit = UNIT_AUTO;
 
-    while (report->unit && unit < ARRAY_LEN(units) && strcmp(report->unit, units[unit]) != 0)
-        unit++;
-    if (unit == ARRAY_LEN(units))
-        return words_refuse("unit", report->unit, units, ARRAY_LEN(units));
-    display->unit = unit;
+    display->unit = UNIT_AUTO;
+    if (report->unit &&
+        !words_choose("unit", report->unit, units, ARRAY_LEN(units), &display->unit))
+        return false;
 
     display->value = VALUE_BYTES;
     if (!report->value)

@@ -28,34 +28,24 @@ enum group {
     ABSENT
 };
 
+static const struct {
+    fault_code code;
+    enum group group;
+} groups[] = {
+    {FAULT_TRACED, TRACER},       {FAULT_DENIED_UID, USER},
+    {FAULT_DENIED_GID, RIGHTS},   {FAULT_DENIED_DUMPABLE, RIGHTS},
+    {FAULT_DENIED_CAPS, RIGHTS},  {FAULT_DENIED_USERNS, NAMESPACE},
+    {FAULT_DENIED_YAMA, YAMA},    {FAULT_DENIED_SECCOMP, FILTER},
+    {FAULT_DENIED_LSM, MODULE},   {FAULT_FROZEN, FREEZER},
+    {FAULT_UNSUPPORTED, MALLCTL}, {FAULT_NO_ALLOCATOR, ABSENT},
+};
+
 static enum group group_of(fault_code code)
 {
-    switch (code) {
-    case FAULT_TRACED:
-        return TRACER;
-    case FAULT_DENIED_UID:
-        return USER;
-    case FAULT_DENIED_GID:
-    case FAULT_DENIED_DUMPABLE:
-    case FAULT_DENIED_CAPS:
-        return RIGHTS;
-    case FAULT_DENIED_USERNS:
-        return NAMESPACE;
-    case FAULT_DENIED_YAMA:
-        return YAMA;
-    case FAULT_DENIED_SECCOMP:
-        return FILTER;
-    case FAULT_DENIED_LSM:
-        return MODULE;
-    case FAULT_FROZEN:
-        return FREEZER;
-    case FAULT_UNSUPPORTED:
-        return MALLCTL;
-    case FAULT_NO_ALLOCATOR:
-        return ABSENT;
-    default:
-        return GROUP_NONE;
-    }
+    for (size_t i = 0; i < ARRAY_LEN(groups); i++)
+        if (groups[i].code == code)
+            return groups[i].group;
+    return GROUP_NONE;
 }
 
 enum {
@@ -253,43 +243,39 @@ static bool row_matches(const struct row *row, enum group group, const struct re
     return row->engine == ANY_ENGINE || row->engine == remedy->engine;
 }
 
-/* Returns the fix for an output that cannot be written; NULL: none is known. */
-static const char *output_fix(int err)
-{
-    switch (err) {
-    case ENOENT:
-        return "create the directory (mkdir -p %D), or give a path in an existing one";
-    case ENOTDIR:
-        return "give a path in an existing directory";
-    case EEXIST:
-        return "give another name, or --force to replace that file";
-    case EACCES:
-    case EPERM:
-    case EROFS:
-        return "give a path in a directory where you may create files";
-    case ENOSPC:
-    case EDQUOT:
-        return "free some space, or give a path on another file system";
-    case EFBIG:
-        return "let jeattach write larger files: ulimit -f";
-    default:
-        return NULL;
-    }
-}
+struct errno_fix {
+    int err;
+    const char *fix;
+};
 
-/* Returns the fix where not a right is missing; NULL: it is. */
-static const char *resource_fix(int err)
+/* For an output that cannot be written. */
+static const struct errno_fix output_fixes[] = {
+    {ENOENT, "create the directory (mkdir -p %D), or give a path in an existing one"},
+    {ENOTDIR, "give a path in an existing directory"},
+    {EEXIST, "give another name, or --force to replace that file"},
+    {EACCES, "give a path in a directory where you may create files"},
+    {EPERM, "give a path in a directory where you may create files"},
+    {EROFS, "give a path in a directory where you may create files"},
+    {ENOSPC, "free some space, or give a path on another file system"},
+    {EDQUOT, "free some space, or give a path on another file system"},
+    {EFBIG, "let jeattach write larger files: ulimit -f"},
+    {0, NULL},
+};
+
+/* Where not a right is missing. */
+static const struct errno_fix resource_fixes[] = {
+    {EMFILE, "let jeattach open more files: ulimit -n"},
+    {ENFILE, "let the host open more files: sysctl fs.file-max"},
+    {ENOMEM, "free some memory, or raise the memory limit of jeattach"},
+    {0, NULL},
+};
+
+/* NULL: none is known. */
+static const char *errno_fix(const struct errno_fix *fixes, int err)
 {
-    switch (err) {
-    case EMFILE:
-        return "let jeattach open more files: ulimit -n";
-    case ENFILE:
-        return "let the host open more files: sysctl fs.file-max";
-    case ENOMEM:
-        return "free some memory, or raise the memory limit of jeattach";
-    default:
-        return NULL;
-    }
+    while (fixes->fix && fixes->err != err)
+        fixes++;
+    return fixes->fix;
 }
 
 /* Returns the line to type for a file that is no heap profile; NULL: none is known. */
@@ -321,12 +307,12 @@ const char *remedy_template(const struct remedy *remedy, const struct fault *fau
     enum group group = group_of(fault->code);
 
     if (fault->code == FAULT_OUTPUT)
-        return output_fix(fault->err);
+        return errno_fix(output_fixes, fault->err);
     if (fault->code == FAULT_PROFILE)
         return fault->err ? "give the path of a profile that you may read"
                           : profile_fix(fault->reason);
-    if (fault->code == FAULT_DENIED && resource_fix(fault->err))
-        return resource_fix(fault->err);
+    if (fault->code == FAULT_DENIED && errno_fix(resource_fixes, fault->err))
+        return errno_fix(resource_fixes, fault->err);
     for (size_t i = 0; group != GROUP_NONE && i < ARRAY_LEN(rows); i++)
         if (row_matches(&rows[i], group, remedy, fault))
             return rows[i].text;

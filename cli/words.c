@@ -25,6 +25,15 @@ bool words_refuse(const char *kind, const char *wrong, const char *const *words,
     return false;
 }
 
+bool words_choose(const char *kind, const char *word, const char *const *words, size_t count,
+                  unsigned *out)
+{
+    for (*out = 0; *out < count; ++*out)
+        if (strcmp(words[*out], word) == 0)
+            return true;
+    return words_refuse(kind, word, words, count);
+}
+
 const char *filename_flaw_text(enum filename_flaw flaw)
 {
     static const char *const texts[] = {

@@ -12,5 +12,9 @@
  */
 bool words_refuse(const char *kind, const char *wrong, const char *const *words, size_t count);
 
+/* Writes which of the words it is. False: none of them; words_refuse has said so. */
+bool words_choose(const char *kind, const char *word, const char *const *words, size_t count,
+                  unsigned *out);
+
 /* The flaw in the name of an output file, in words; NULL if there is none. */
 const char *filename_flaw_text(enum filename_flaw flaw);

@@ -30,7 +30,7 @@ void way_json(const struct attachment *attachment, bool calls, struct json *json
 
 void cut_short_json(uint64_t age_ns, struct json *json)
 {
-    JSON_MEMBERS(json, FLAG("cut_short", age_ns), NUMBER_IF(age_ns, "age_ns", age_ns));
+    JSON_MEMBERS(json, CUT_SHORT(age_ns));
 }
 
 void sampling_json(const struct sampling *sampling, struct json *json)

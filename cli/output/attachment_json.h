@@ -13,11 +13,13 @@ void attachment_json_begin(const struct attachment *attachment, struct json *jso
 void attachment_json(const struct attachment *attachment, struct json *json);
 /* Adds how the profile was taken: way (calls), and read_ns and unsettled, null if none was read. */
 void way_json(const struct attachment *attachment, bool calls, struct json *json);
-/*
- * Adds cut_short, whether the process ended before, and age_ns: how long before that was seen the
- * profile was read; null if it was not cut short, with age_ns 0.
- */
+/* Adds CUT_SHORT. */
 void cut_short_json(uint64_t age_ns, struct json *json);
+/*
+ * Two fields: cut_short, whether the process ended before, and age_ns: how long before that was
+ * seen the profile was read; null if it was not cut short, with age_ns 0.
+ */
+#define CUT_SHORT(age_ns) FLAG("cut_short", age_ns), NUMBER_IF(age_ns, "age_ns", age_ns)
 /* Adds sampled_ns, old, new, toggled_by_other, interrupted. */
 void sampling_json(const struct sampling *sampling, struct json *json);
 

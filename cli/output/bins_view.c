@@ -1,5 +1,6 @@
 #include "cli/output/bins_view.h"
 #include "base/units.h"
+#include "base/util.h"
 #include "cli/message.h"
 #include "cli/output/usage.h"
 
@@ -169,48 +170,45 @@ void bins_view_json(const struct bins_view *view, struct json *json)
                  NUMBER("waste", rows.waste), TEXT("way", "memory"));
     json_list_begin(json, "classes");
     for (const struct bins_row *row = rows.list; row < rows.list + rows.count; row++) {
-        json_item_begin(json);
-        JSON_MEMBERS(json, NUMBER("size", row->size), FLAG("large", row->large),
-                     NUMBER("objects", row->objects), NUMBER("live", row->live));
-        if (!row->large)
-            JSON_MEMBERS(json, NUMBER("per_slab", row->per_slab), NUMBER("slabs", row->slabs),
-                         NUMBER("nonfull", row->nonfull), NUMBER("waste", row->waste));
-        json_item_end(json);
+        const bool small = !row->large;
+        JSON_ITEM(json, NUMBER("size", row->size), FLAG("large", row->large),
+                  NUMBER("objects", row->objects), NUMBER("live", row->live),
+                  WHEN(small, NUMBER("per_slab", row->per_slab)),
+                  WHEN(small, NUMBER("slabs", row->slabs)),
+                  WHEN(small, NUMBER("nonfull", row->nonfull)),
+                  WHEN(small, NUMBER("waste", row->waste)));
     }
     json_list_end(json);
 }
 
 /* ---- Prometheus ---- */
 
-enum metric_of { OF_OBJECTS, OF_LIVE, OF_WASTE, OF_SLABS };
-
-static const struct {
+struct class_metric {
     const char *name, *help;
-} class_metrics[] = {
-    [OF_OBJECTS] = {"class_objects", "Objects of a size class that are in use."},
-    [OF_LIVE] = {"class_live_bytes", "Bytes of these objects."},
-    [OF_WASTE] = {"class_waste_bytes", "Free space in the slabs of a size class."},
-    [OF_SLABS] = {"class_slabs", "Slabs of a size class."},
+    size_t offset; /* in struct bins_row */
+    bool of_slabs; /* there is none of a large class */
+};
+
+static const struct class_metric class_metrics[] = {
+    {"class_objects", "Objects of a size class that are in use.",
+     offsetof(struct bins_row, objects), false},
+    {"class_live_bytes", "Bytes of these objects.", offsetof(struct bins_row, live), false},
+    {"class_waste_bytes", "Free space in the slabs of a size class.",
+     offsetof(struct bins_row, waste), true},
+    {"class_slabs", "Slabs of a size class.", offsetof(struct bins_row, slabs), true},
 };
 
 static void print_class_metric(const struct bins_view *view, const struct bins_rows *rows,
-                               enum metric_of metric, FILE *out)
+                               const struct class_metric *metric, FILE *out)
 {
-    const char *name = class_metrics[metric].name;
-
-    fprintf(out, "# HELP jemalloc_%s %s\n# TYPE jemalloc_%s gauge\n", name,
-            class_metrics[metric].help, name);
-    for (size_t i = 0; i < rows->count; i++) {
-        const struct bins_row *row = &rows->list[i];
-        const uint64_t values[] = {[OF_OBJECTS] = row->objects,
-                                   [OF_LIVE] = row->live,
-                                   [OF_WASTE] = row->waste,
-                                   [OF_SLABS] = row->slabs};
-        if (row->large && metric >= OF_WASTE)
+    usage_begin_metric(metric->name, metric->help, out);
+    for (const struct bins_row *row = rows->list; row < rows->list + rows->count; row++) {
+        const char *value = (const char *)row + metric->offset;
+        if (row->large && metric->of_slabs)
             continue;
-        fprintf(out, "jemalloc_%s", name);
-        usage_begin_labels(view->pid, view->name, out);
-        fprintf(out, ",size=\"%" PRIu64 "\"} %" PRIu64 "\n", row->size, values[metric]);
+        usage_begin_sample(metric->name, view->pid, view->name, out);
+        fprintf(out, ",size=\"%" PRIu64 "\"} %" PRIu64 "\n", row->size,
+                *(const uint64_t *)(const void *)value);
     }
 }
 
@@ -222,6 +220,6 @@ void bins_view_metrics(const struct bins_view *view, FILE *out)
 
     by_size.order = BINS_BY_SIZE;
     make_bins_rows(&rows, &by_size);
-    for (enum metric_of metric = OF_OBJECTS; metric <= OF_SLABS; metric++)
-        print_class_metric(view, &rows, metric, out);
+    for (size_t i = 0; i < ARRAY_LEN(class_metrics); i++)
+        print_class_metric(view, &rows, &class_metrics[i], out);
 }

@@ -15,16 +15,12 @@ static void limit_json(const struct explain *explain, struct json *json)
         json_null(json, "limit");
         return;
     }
-    json_object_begin(json, "limit");
-    JSON_MEMBERS(json, TEXT("of", explain->machine ? "machine" : "cgroup"),
-                 NUMBER("bytes", explain->use.limit), NUMBER("used", explain->use.used),
-                 NUMBER("left", explain_space_left(explain)),
-                 FLAG("counts_rss", explain->counts_rss));
-    if (explain->events.known)
-        json_number(json, "oom_kills", explain->events.oom_kills);
-    if (explain->has_pressure)
-        json_rounded(json, "stalled_us_per_second", explain->stalled * 1e6);
-    json_object_end(json);
+    JSON_OBJECT(
+        json, "limit", TEXT("of", explain->machine ? "machine" : "cgroup"),
+        NUMBER("bytes", explain->use.limit), NUMBER("used", explain->use.used),
+        NUMBER("left", explain_space_left(explain)), FLAG("counts_rss", explain->counts_rss),
+        WHEN(explain->events.known, NUMBER("oom_kills", explain->events.oom_kills)),
+        WHEN(explain->has_pressure, ROUNDED("stalled_us_per_second", explain->stalled * 1e6)));
 }
 
 static void own_limit_json(const struct explain *explain, struct json *json)

@@ -1,4 +1,5 @@
 #include "cli/output/explain_text.h"
+#include "base/text.h"
 #include "base/units.h"
 #include "cli/faults.h"
 #include "cli/output/columns.h"
@@ -150,12 +151,11 @@ static void print_kinds(const struct explain *explain, FILE *out)
 
 static void add_rss_note(char *text, uint64_t bytes, const char *words)
 {
-    size_t len = strlen(text);
     char size[UNITS_TEXT];
 
     if (bytes)
-        snprintf(text + len, TEXT - len, "%s%s %s", len ? ", " : "",
-                 units_bytes((double)bytes, size), words);
+        text_append(text, TEXT, "%s%s %s", *text ? ", " : "", units_bytes((double)bytes, size),
+                    words);
 }
 
 /*
@@ -168,23 +168,23 @@ static void write_group_processes(const struct group_account *group, uint64_t le
     char name[64], own[UNITS_TEXT];
     char before[48] = " (";
     size_t named = 0;
-    int n = snprintf(out, size, "%s", group_labels[GROUP_PROCESSES].words);
 
+    snprintf(out, size, "%s", group_labels[GROUP_PROCESSES].words);
     if (!group->whole)
         snprintf(before, sizeof before, " (of the first %zu: ", group->processes);
 
     for (; named < GROUP_LARGEST && group->largest[named].own > least; named++) {
         const struct group_process *process = &group->largest[named];
-        n += snprintf(out + n, size - (size_t)n, "%s%s[%d] %s", named ? ", " : before,
-                      message_clean(process->comm, name, sizeof name), (int)process->pid,
-                      units_bytes((double)process->own, own));
+        text_append(out, size, "%s%s[%d] %s", named ? ", " : before,
+                    message_clean(process->comm, name, sizeof name), (int)process->pid,
+                    units_bytes((double)process->own, own));
     }
     if (group->whole && group->processes > named && named)
-        n += snprintf(out + n, size - (size_t)n, ", %zu more", group->processes - named);
+        text_append(out, size, ", %zu more", group->processes - named);
     if (named)
-        snprintf(out + n, size - (size_t)n, ")");
+        text_append(out, size, ")");
     else if (!group->whole && group->processes)
-        snprintf(out + n, size - (size_t)n, " (of its first %zu none is large)", group->processes);
+        text_append(out, size, " (of its first %zu none is large)", group->processes);
 }
 
 /* What else its cgroup has, the largest first; less than a part in fifty is left out. */

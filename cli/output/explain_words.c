@@ -1,25 +1,17 @@
 #include "cli/output/explain_words.h"
+#include "base/text.h"
 #include "base/units.h"
 #include "cli/faults.h"
 #include "cli/output/grow_view.h"
 #include "cli/output/usage.h"
 
 #include <inttypes.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
 enum { SECOND_NS = 1000000000 };
 
-__attribute__((format(printf, 2, 3))) static void append_words(char *out, const char *fmt, ...)
-{
-    size_t len = strlen(out);
-    va_list ap;
-
-    va_start(ap, fmt);
-    vsnprintf(out + len, EXPLAIN_VERDICT - len, fmt, ap);
-    va_end(ap);
-}
+#define append_words(out, ...) text_append(out, EXPLAIN_VERDICT, __VA_ARGS__)
 
 /* "40 s", "23 min", "5 h", "3 days". */
 static void write_time_exact(uint64_t seconds, char *out)
@@ -666,12 +658,9 @@ const char *heap_kind_name(enum heap_kind kind)
 
 const char *heap_kinds_text(unsigned kinds, char *out, size_t size)
 {
-    size_t len = 0;
-
     out[0] = '\0';
-    for (unsigned kind = HEAP_KINDS; kind-- > 0 && len < size;)
+    for (unsigned kind = HEAP_KINDS; kind-- > 0;)
         if (kinds & 1u << kind)
-            len += (size_t)snprintf(out + len, size - len, "%s%s", len ? ", " : "",
-                                    heap_kind_name((enum heap_kind)kind));
+            text_append(out, size, "%s%s", *out ? ", " : "", heap_kind_name((enum heap_kind)kind));
     return out;
 }

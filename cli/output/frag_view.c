@@ -12,13 +12,11 @@
 #include "run/faults.h"
 
 #include <math.h>
-#include <stdarg.h>
 #include <string.h>
 
 enum {
     ROWS_DEFAULT = 10,
     ANSWER_BYTES = PLACE_TEXT_SIZE + COMMON_TEXT_SIZE + 256,
-    CALL_INDENT = 12,
     LINE_STACK = 80 - CALL_INDENT,
 };
 
@@ -43,16 +41,7 @@ static struct parts make_parts(const struct frag_view *view)
 
 /* ---- the answer ---- */
 
-__attribute__((format(printf, 2, 3))) static void add_words(char out[ANSWER_BYTES],
-                                                            const char *format, ...)
-{
-    const size_t len = strlen(out);
-    va_list list;
-
-    va_start(list, format);
-    vsnprintf(out + len, ANSWER_BYTES - len, format, list);
-    va_end(list);
-}
+#define add_words(out, ...) text_append(out, ANSWER_BYTES, __VA_ARGS__)
 
 /* "38 MiB of it is free space in" */
 static void add_part(const struct frag_view *view, double bytes, bool is_about, char *out)
@@ -239,8 +228,6 @@ static bool is_few(const struct frag_view *view, const struct waste_row *row, do
 static uint32_t print_frag_calls(const struct frag_view *view, const struct waste_row *row,
                                  FILE *out)
 {
-    struct stack_text text;
-    char label[CALL_LABEL_SIZE];
     double expected;
 
     if (row->sample == TABLE_NONE) {
@@ -262,16 +249,10 @@ static uint32_t print_frag_calls(const struct frag_view *view, const struct wast
         fputc('\n', out);
         return 0;
     }
-    stack_text_choose(view->samples, &view->samples->list[row->sample], view->display->depth,
-                      &text);
-    for (size_t i = 0; i < text.count; i++) {
-        call_label(view->samples, text.calls[i].function, text.calls[i].line, true, 0, label);
-        fprintf(out, "%s%*s%s", i ? "\n" : "", CALL_INDENT, "", label);
-    }
-    if (text.left_out)
-        fprintf(out, ", %u more", text.left_out);
+    const uint32_t left_out =
+        stack_lines(view->samples, &view->samples->list[row->sample], view->display->depth, out);
     fputc('\n', out);
-    return text.left_out;
+    return left_out;
 }
 
 static uint32_t print_stack(const struct frag_view *view, const struct waste_row *row, FILE *out)

@@ -14,7 +14,6 @@ enum {
     NOTABLE_PAGES = 16, /* a smaller change of the whole is none */
     /* The tool's own reads bring pages of the program's files into memory. */
     NOTABLE_FILE_PAGES = 256,
-    CALL_INDENT = 12,
     LINE_STACK = 58, /* columns of a stack in a line of 80 */
     NOTABLE_PERCENT = 25,
     LEAST_PERCENT = 1, /* of a row */
@@ -403,16 +402,7 @@ static void write_lacks(const struct grow_view *view, FILE *out)
 
 static void write_calls(const struct grow_view *view, const struct grow_row *row, FILE *out)
 {
-    char label[CALL_LABEL_SIZE];
-    struct stack_text text;
-
-    stack_text_choose(view->samples, &view->samples->list[row->sample], view->depth, &text);
-    for (size_t i = 0; i < text.count; i++) {
-        call_label(view->samples, text.calls[i].function, text.calls[i].line, true, 0, label);
-        fprintf(out, "%s%*s%s", i ? "\n" : "", CALL_INDENT, "", label);
-    }
-    if (text.left_out)
-        fprintf(out, ", %u more", text.left_out);
+    stack_lines(view->samples, &view->samples->list[row->sample], view->depth, out);
     if (row->stacks > 1)
         fprintf(out, "; and %zu more stack%s of this function", row->stacks - 1,
                 row->stacks == 2 ? "" : "s");

@@ -11,17 +11,13 @@ static void json_gauges(struct json *json, const struct trends *trends)
 
     json_object_begin(json, "gauges");
     for (enum gauge i = 0; i < GAUGE_COUNT; i++)
-        if (now && now->known[i])
-            json_number(json, usage_gauge_name(i, true), now->bytes[i]);
-        else
-            json_null(json, usage_gauge_name(i, true));
+        json_number_or_null(json, usage_gauge_name(i, true), now && now->known[i],
+                            now ? now->bytes[i] : 0);
     json_object_end(json);
     json_object_begin(json, "per_second");
     for (enum gauge i = 0; i < GAUGE_COUNT; i++)
-        if (trends_has_rate(trends, i))
-            json_rounded(json, usage_gauge_name(i, true), trends_rate(trends, i));
-        else
-            json_null(json, usage_gauge_name(i, true));
+        JSON_MEMBERS(json, ROUNDED_IF(trends_has_rate(trends, i), usage_gauge_name(i, true),
+                                      trends_rate(trends, i)));
     json_object_end(json);
     json_number(json, "window_ns", trends_window(trends));
 }

@@ -276,11 +276,16 @@ void usage_print_table(const struct usage *usage, FILE *out)
 
 /* ---- Prometheus ---- */
 
-void usage_begin_labels(int pid, const char *name, FILE *out)
+void usage_begin_metric(const char *name, const char *help, FILE *out)
 {
-    fprintf(out, "{pid=\"%d\",process=\"", pid);
+    fprintf(out, "# HELP jemalloc_%s %s\n# TYPE jemalloc_%s gauge\n", name, help, name);
+}
+
+void usage_begin_sample(const char *name, int pid, const char *process, FILE *out)
+{
+    fprintf(out, "jemalloc_%s{pid=\"%d\",process=\"", name, pid);
     /* A label value: quotes and backslashes escaped, valid UTF-8 (exposition formats). */
-    for (const char *p = name; *p; p++) {
+    for (const char *p = process; *p; p++) {
         if (*p == '"' || *p == '\\')
             fputc('\\', out);
         fputc((unsigned char)*p < 0x20 || (unsigned char)*p > 0x7e ? '?' : *p, out);
@@ -294,13 +299,12 @@ void usage_print_metrics(const struct usage *usage, FILE *out)
 
     fill_fields(usage->account, fields);
     for (const struct usage_field *field = fields; field < fields + FIELDS; field++) {
-        const char *name = field->metric;
-        if (!field->known || !name)
+        char name[64];
+        if (!field->known || !field->metric)
             continue;
-        fprintf(out,
-                "# HELP jemalloc_%s_bytes %s\n# TYPE jemalloc_%s_bytes gauge\njemalloc_%s_bytes",
-                name, field->help, name, name);
-        usage_begin_labels(usage->pid, usage->name, out);
+        snprintf(name, sizeof name, "%s_bytes", field->metric);
+        usage_begin_metric(name, field->help, out);
+        usage_begin_sample(name, usage->pid, usage->name, out);
         fprintf(out, "} %" PRIu64 "\n", field->bytes);
     }
 }

@@ -44,5 +44,7 @@ void usage_print_table(const struct usage *usage, FILE *out);
 void usage_print_metrics(const struct usage *usage, FILE *out);
 /* Adds members to an object that is open; unknown values are null. */
 void usage_json(const struct usage *usage, struct json *json);
-/* Prints the labels of a metric that all have, pid and process, but not the closing brace. */
-void usage_begin_labels(int pid, const char *name, FILE *out);
+/* Prints the comments of a metric, "jemalloc_NAME". */
+void usage_begin_metric(const char *name, const char *help, FILE *out);
+/* Prints its name and the labels that all have, pid and process, but not the closing brace. */
+void usage_begin_sample(const char *name, int pid, const char *process, FILE *out);

@@ -1,12 +1,12 @@
 #include "cli/output/watch_event.h"
 #include "base/json.h"
+#include "base/text.h"
 #include "base/units.h"
 #include "cli/message.h"
 #include "cli/output/attachment_json.h"
 #include "cli/output/stdout.h"
 #include "cli/rule_text.h"
 
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -40,16 +40,11 @@ static void json_rules(struct json *json, const struct watch_event *event)
         const struct rule_state *state = &event->rules->states[i];
         if (!(event->fired >> i & 1))
             continue;
-        bool share = rule_is_pressure(&event->rules->list[i]);
-        json_item_begin(json);
-        json_text(json, "rule", event->rules->list[i].text);
-        if (share) {
-            json_number(json, "stalled_permille", rule_bytes(state->value * 1000));
-        } else {
-            JSON_MEMBERS(json, NUMBER("value", rule_bytes(state->value)),
-                         NUMBER("threshold", rule_bytes(state->threshold)));
-        }
-        json_item_end(json);
+        const bool share = rule_is_pressure(&event->rules->list[i]);
+        JSON_ITEM(json, TEXT("rule", event->rules->list[i].text),
+                  WHEN(share, NUMBER("stalled_permille", rule_bytes(state->value * 1000))),
+                  WHEN(!share, NUMBER("value", rule_bytes(state->value))),
+                  WHEN(!share, NUMBER("threshold", rule_bytes(state->threshold))));
     }
     json_list_end(json);
 }
@@ -57,17 +52,14 @@ static void json_rules(struct json *json, const struct watch_event *event)
 static void json_profile(struct json *json, const struct watch_event *event)
 {
     JSON_MEMBERS(json, TEXT("path", event->path), NUMBER("bytes", event->bytes),
-                 FLAG("empty", event->empty));
-    cut_short_json(event->age_ns, json);
-    JSON_MEMBERS(json, NUMBER("removed", event->removed),
-                 TEXT("way", event->read ? "memory" : "call"));
-    if (event->read) {
+                 FLAG("empty", event->empty), CUT_SHORT(event->age_ns),
+                 NUMBER("removed", event->removed), TEXT("way", event->read ? "memory" : "call"));
+    if (event->read)
         JSON_MEMBERS(json, NUMBER("read_ns", event->read->ns),
                      NUMBER("unsettled", event->read->unsettled));
-        return;
-    }
-    JSON_MEMBERS(json, NUMBER("thread", event->held->tid), NUMBER("held_ns", event->held->held_ns),
-                 NUMBER("calls", event->held->calls));
+    else
+        JSON_MEMBERS(json, NUMBER("thread", event->held->tid),
+                     NUMBER("held_ns", event->held->held_ns), NUMBER("calls", event->held->calls));
 }
 
 static void print_event_json(const struct watch_event *event, const char *cause)
@@ -77,9 +69,8 @@ static void print_event_json(const struct watch_event *event, const char *cause)
 
     json_begin(&json, stdout);
     json_time(&json);
-    JSON_MEMBERS(&json, TEXT("event", kinds[event->kind]), TEXT_OR_NULL("name", event->name));
-    if (event->pid)
-        json_number(&json, "pid", (uint64_t)event->pid);
+    JSON_MEMBERS(&json, TEXT("event", kinds[event->kind]), TEXT_OR_NULL("name", event->name),
+                 WHEN(event->pid, NUMBER("pid", event->pid)));
     if (event->measures)
         JSON_MEMBERS(&json, NUMBER("rss", event->measures->rss),
                      NUMBER("limit", event->measures->limit));
@@ -92,38 +83,19 @@ static void print_event_json(const struct watch_event *event, const char *cause)
                      NUMBER("own_locked", start->locked));
     if (event->kind == EVENT_PROFILE)
         json_profile(&json, event);
-    if (event->kind == EVENT_RESTORED)
-        json_number(&json, "count", event->restored);
-    if (cause)
-        json_text(&json, "cause", cause);
-    if (event->retry_ns)
-        json_number(&json, "retry_ns", event->retry_ns);
-    if (event->kind == EVENT_ENDED || event->kind == EVENT_STOPPED)
-        json_number(&json, "profiles", event->made);
+    JSON_MEMBERS(&json, WHEN(event->kind == EVENT_RESTORED, NUMBER("count", event->restored)),
+                 WHEN(cause, TEXT("cause", cause)),
+                 WHEN(event->retry_ns, NUMBER("retry_ns", event->retry_ns)),
+                 WHEN(event->kind == EVENT_ENDED || event->kind == EVENT_STOPPED,
+                      NUMBER("profiles", event->made)));
     json_end(&json);
 }
 
 /* ---- words ---- */
 
-struct line {
-    char text[LINE_MAX_BYTES];
-    size_t len;
-};
+#define append(line, ...) text_append(line, LINE_MAX_BYTES, __VA_ARGS__)
 
-__attribute__((format(printf, 2, 3))) static void append(struct line *line, const char *fmt, ...)
-{
-    va_list ap;
-
-    va_start(ap, fmt);
-    int n = vsnprintf(line->text + line->len, sizeof line->text - line->len, fmt, ap);
-    va_end(ap);
-    if (n > 0)
-        line->len += (size_t)n;
-    if (line->len >= sizeof line->text)
-        line->len = sizeof line->text - 1;
-}
-
-static void append_fired(struct line *line, const struct watch_event *event)
+static void append_fired(char *line, const struct watch_event *event)
 {
     char text[128];
     bool any = false;
@@ -136,7 +108,7 @@ static void append_fired(struct line *line, const struct watch_event *event)
         }
 }
 
-static void append_start(struct line *line, const struct watch_event *event)
+static void append_start(char *line, const struct watch_event *event)
 {
     const struct watch_start *start = event->start;
     char rss[UNITS_TEXT], limit[UNITS_TEXT], locked[UNITS_TEXT], clean[256];
@@ -158,7 +130,7 @@ static void append_start(struct line *line, const struct watch_event *event)
         append(line, "%s of jeattach's memory locked", units_bytes((double)start->locked, locked));
 }
 
-static void append_profile(struct line *line, const struct watch_event *event)
+static void append_profile(char *line, const struct watch_event *event)
 {
     char bytes[UNITS_TEXT], age[UNITS_TEXT], clean[512];
 
@@ -182,7 +154,7 @@ static void append_profile(struct line *line, const struct watch_event *event)
         append(line, "; %u older one%s removed", event->removed, event->removed == 1 ? "" : "s");
 }
 
-static void append_failed(struct line *line, const struct watch_event *event, const char *cause)
+static void append_failed(char *line, const struct watch_event *event, const char *cause)
 {
     char clean[512], pause[UNITS_TEXT];
 
@@ -195,7 +167,7 @@ static void append_failed(struct line *line, const struct watch_event *event, co
         append(line, "; next try in %s", units_duration(event->retry_ns, pause));
 }
 
-static void append_restored(struct line *line, const struct watch_event *event, const char *cause)
+static void append_restored(char *line, const struct watch_event *event, const char *cause)
 {
     char clean[512];
 
@@ -211,26 +183,26 @@ static void append_restored(struct line *line, const struct watch_event *event, 
 
 static void print_words(const struct watch_event *event, const char *cause)
 {
-    struct line line = {.len = 0};
+    char line[LINE_MAX_BYTES] = "";
     char clean[64];
 
     if (event->kind == EVENT_WAITING)
-        append(&line, "waiting for %s", event->name);
+        append(line, "waiting for %s", event->name);
     else
-        append(&line, "%s[%d] ", message_clean(event->name, clean, sizeof clean), event->pid);
+        append(line, "%s[%d] ", message_clean(event->name, clean, sizeof clean), event->pid);
     if (event->kind == EVENT_WATCHING)
-        append_start(&line, event);
+        append_start(line, event);
     else if (event->kind == EVENT_PROFILE)
-        append_profile(&line, event);
+        append_profile(line, event);
     else if (event->kind == EVENT_FAILED)
-        append_failed(&line, event, cause);
+        append_failed(line, event, cause);
     else if (event->kind == EVENT_RESTORED)
-        append_restored(&line, event, cause);
+        append_restored(line, event, cause);
     else if (event->kind == EVENT_ENDED)
-        append(&line, "has ended; profiles written: %u", event->made);
+        append(line, "has ended; profiles written: %u", event->made);
     else if (event->kind == EVENT_STOPPED)
-        append(&line, "no longer watched: %s; profiles written: %u", cause, event->made);
-    message("%s", line.text);
+        append(line, "no longer watched: %s; profiles written: %u", cause, event->made);
+    message("%s", line);
 }
 
 /* Flushes, so that no event stays in a buffer while the watch waits. */

@@ -1,9 +1,9 @@
 #include "cli/verbs/bins.h"
-#include "base/units.h"
 #include "cli/faults.h"
 #include "cli/job.h"
 #include "cli/output/attachment_json.h"
 #include "cli/output/bins_view.h"
+#include "cli/presentation.h"
 #include "cli/verbs/verbs.h"
 #include "cli/words.h"
 #include "jemalloc/facts.h"
@@ -12,39 +12,24 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { BINS_ROWS = 15, BINS_ROWS_MAX = 1000000 };
+enum { BINS_ROWS = 15 };
 
 struct bins_verb {
     size_t rows;
     enum bins_order order;
 };
 
-static bool set_rows_of_bins(struct bins_verb *verb, const char *text)
-{
-    uint64_t rows = BINS_ROWS;
-    const char *rest = "";
-    char clean[64];
-
-    if (text && (!units_parse_digits(text, BINS_ROWS_MAX, &rows, &rest) || *rest)) {
-        message("--rows '%s' is not a number: use a whole number; 0 shows all rows",
-                message_clean(text, clean, sizeof clean));
-        return false;
-    }
-    verb->rows = rows;
-    return true;
-}
-
-static bool set_bins_order(struct bins_verb *verb, const char *name)
+static bool set_bins(const struct options *options, struct bins_verb *verb)
 {
     static const char *const names[] = {
         [BINS_BY_LIVE] = "live", [BINS_BY_WASTE] = "waste", [BINS_BY_SIZE] = "size"};
+    const struct profile_options *report = &options->report;
 
-    for (enum bins_order i = BINS_BY_LIVE; i < ARRAY_LEN(names); i++)
-        if (!name || strcmp(names[i], name) == 0) {
-            verb->order = i;
-            return true;
-        }
-    return words_refuse("order", name, names, ARRAY_LEN(names));
+    verb->rows = BINS_ROWS;
+    if (report->rows && !presentation_number("--rows", report->rows, "rows", &verb->rows))
+        return false;
+    return !report->sort ||
+           words_choose("order", report->sort, names, ARRAY_LEN(names), &verb->order);
 }
 
 /* Objects and slabs are in jemalloc's records since 5.0; nothing is called or stopped. */
@@ -105,8 +90,7 @@ int bins_main(const struct options *options, pid_t pid)
 {
     struct bins_verb verb = {.order = BINS_BY_LIVE};
 
-    if (!set_rows_of_bins(&verb, options->report.rows) ||
-        !set_bins_order(&verb, options->report.sort))
+    if (!set_bins(options, &verb))
         return EXIT_USAGE;
     return job_run(options, pid, JOB_AS_ASKED, "read the size classes of process", perform_bins,
                    &verb);

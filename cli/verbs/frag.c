@@ -18,16 +18,6 @@ struct frag_verb {
     struct advice_setup setup;
 };
 
-static void print_frag_json(const struct frag_verb *verb, const struct frag_view *view)
-{
-    const struct attachment *attachment = &verb->attachment;
-    struct json json;
-
-    attachment_json_begin(attachment, &json);
-    frag_json(view, &json);
-    json_end(&json);
-}
-
 /* samples NULL: there is no profile. */
 static bool show_frag(const struct samples *samples, const struct display *display, void *ctx)
 {
@@ -44,13 +34,17 @@ static bool show_frag(const struct samples *samples, const struct display *displ
                                    .pid = (int)verb->attachment.target.pid,
                                    .in_program = verb->attachment.instance.in_program,
                                    .verbose = verb->options->verbose};
+    struct json json;
     bool good = waste_make(&waste, frag->classes, frag->class_count, samples);
 
     own.colors = isatty(STDOUT_FILENO);
-    if (good && verb->options->json)
-        print_frag_json(verb, &view);
-    else if (good)
+    if (good && verb->options->json) {
+        attachment_json_begin(&verb->attachment, &json);
+        frag_json(&view, &json);
+        json_end(&json);
+    } else if (good) {
         frag_print(&view, stdout);
+    }
     fflush(stdout); /* before the messages */
     waste_free(&waste);
     return good;

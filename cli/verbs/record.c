@@ -87,17 +87,12 @@ static void print_record_json(const struct record *record)
     sampling_json(&recording->sampling, &json);
     json_list_begin(&json, "profiles");
     for (size_t i = 0; i < recording->count; i++) {
-        json_item_begin(&json);
-        JSON_MEMBERS(&json, TEXT("path", recording->list[i].path),
-                     NUMBER("bytes", recording->list[i].bytes),
-                     NUMBER("time_ns", recording->list[i].time_ns),
-                     TEXT("reason", reasons[recording->list[i].why]));
-        cut_short_json(recording->list[i].age_ns, &json);
-        json_number(&json, "rss", recording->list[i].rss);
-        if (recording->request.trigger.bytes)
-            json_number(&json, "allocated", recording->list[i].allocated);
-        json_bool(&json, "removed", recording->list[i].removed);
-        json_item_end(&json);
+        const struct recorded *profile = &recording->list[i];
+        JSON_ITEM(&json, TEXT("path", profile->path), NUMBER("bytes", profile->bytes),
+                  NUMBER("time_ns", profile->time_ns), TEXT("reason", reasons[profile->why]),
+                  CUT_SHORT(profile->age_ns), NUMBER("rss", profile->rss),
+                  WHEN(recording->request.trigger.bytes, NUMBER("allocated", profile->allocated)),
+                  FLAG("removed", profile->removed));
     }
     json_list_end(&json);
     JSON_MEMBERS(&json, NUMBER("holds", attachment->caller.holds),

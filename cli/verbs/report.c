@@ -299,11 +299,11 @@ static fault_code perform_report(struct presentation *presentation, const struct
 /* The order of the rows. */
 static bool set_sort(struct presentation *presentation, const char *word)
 {
-    static const char *const words[] = {"flat", "cum"};
+    static const char *const words[] = {[SORT_FLAT] = "flat", [SORT_CUM] = "cum"};
 
-    presentation->display.sort = word && strcmp(word, "cum") == 0 ? SORT_CUM : SORT_FLAT;
-    if (word && strcmp(word, "cum") != 0 && strcmp(word, "flat") != 0)
-        return words_refuse("order", word, words, ARRAY_LEN(words));
+    presentation->display.sort = SORT_FLAT;
+    if (word && !words_choose("order", word, words, ARRAY_LEN(words), &presentation->display.sort))
+        return false;
     if (!word || presentation->format == FORMAT_TEXT || presentation->format == FORMAT_JSON)
         return true;
     message("--sort works only with the formats text and json: choose one with -f");

@@ -454,12 +454,11 @@ static fault_code perform_top(struct top *top, struct fault *fault)
 
 static bool take_order(const struct options *options, enum sites_order *order)
 {
-    static const char *const names[] = {"cur", "growth"};
-    const char *word = options->report.sort ? options->report.sort : "cur";
+    static const char *const names[] = {[SITES_BY_SIZE] = "cur", [SITES_BY_GROWTH] = "growth"};
+    const char *word = options->report.sort;
 
-    *order = strcmp(word, "growth") == 0 ? SITES_BY_GROWTH : SITES_BY_SIZE;
-    return *order == SITES_BY_GROWTH || strcmp(word, "cur") == 0 ||
-           words_refuse("order", word, names, ARRAY_LEN(names));
+    *order = SITES_BY_SIZE;
+    return !word || words_choose("order", word, names, ARRAY_LEN(names), order);
 }
 
 static struct top_request request_of(const struct top *top)

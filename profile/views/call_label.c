@@ -94,6 +94,22 @@ static size_t caller_of(const struct stack_call *calls, size_t count, size_t at)
     return caller;
 }
 
+uint32_t stack_lines(const struct samples *samples, const struct sample *sample, size_t depth,
+                     FILE *out)
+{
+    char label[CALL_LABEL_SIZE];
+    struct stack_text text;
+
+    stack_text_choose(samples, sample, depth, &text);
+    for (size_t i = 0; i < text.count; i++) {
+        call_label(samples, text.calls[i].function, text.calls[i].line, true, 0, label);
+        fprintf(out, "%s%*s%s", i ? "\n" : "", CALL_INDENT, "", label);
+    }
+    if (text.left_out)
+        fprintf(out, ", %u more", text.left_out);
+    return text.left_out;
+}
+
 const char *place_text(const struct samples *samples, const struct sample *sample,
                        char out[PLACE_TEXT_SIZE])
 {

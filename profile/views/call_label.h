@@ -24,6 +24,14 @@ size_t call_label(const struct samples *samples, const struct function *function
 void stack_line(const struct samples *samples, const struct sample *sample, size_t columns,
                 FILE *out);
 
+/*
+ * Writes the calls of a stack that stack_text_choose gives, one below the other, the innermost
+ * first, and behind the last one the number of those left out, which it returns; no line end.
+ */
+enum { CALL_INDENT = 12 };
+uint32_t stack_lines(const struct samples *samples, const struct sample *sample, size_t depth,
+                     FILE *out);
+
 /* Where a stack allocates, in a sentence. */
 
 enum { PLACE_TEXT_SIZE = 768, COMMON_TEXT_SIZE = 300 };

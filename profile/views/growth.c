@@ -101,29 +101,7 @@ static const char *heading_of(const struct growth *growth)
     return "change";
 }
 
-enum { CALL_INDENT = 12, LINE_STACK = 44 /* columns of a stack in a line of 80 */ };
-
-/*
- * Writes the innermost call, its callers below it, and behind the last one the number of those
- * that are left out, which it returns. In lines of their own: names of C++ do not fit beside the
- * numbers.
- */
-static uint32_t write_calls(const struct samples *samples, const struct sample *sample,
-                            const struct display *display, FILE *out)
-{
-    char label[CALL_LABEL_SIZE];
-    struct stack_text text;
-
-    stack_text_choose(samples, sample, display->depth, &text);
-    for (size_t i = 0; i < text.count; i++) {
-        call_label(samples, text.calls[i].function, text.calls[i].line, true, 0, label);
-        fprintf(out, "%s%*s%s", i ? "\n" : "", CALL_INDENT, "", label);
-    }
-    if (text.left_out)
-        fprintf(out, ", %u more", text.left_out);
-    fputc('\n', out);
-    return text.left_out;
-}
+enum { LINE_STACK = 44 /* columns of a stack in a line of 80 */ };
 
 /* Returns the number of calls that are left out. */
 static uint32_t write_stack_row(const struct growth *growth, const struct samples *samples,
@@ -157,7 +135,8 @@ static uint32_t write_stack_row(const struct growth *growth, const struct sample
     fprintf(out, "%11s ", display_bytes_change(display, (double)row->bytes, bytes));
     if (calls) {
         fprintf(out, "%24s %13s %s\n", interval, per_s, verdict);
-        left_out = write_calls(samples, sample, display, out);
+        left_out = stack_lines(samples, sample, display->depth, out);
+        fputc('\n', out);
     } else {
         fprintf(out, "%12s %-9s ", per_s, verdict);
         stack_line(samples, sample, LINE_STACK, out);
