@@ -135,7 +135,10 @@ static inline struct field field_of_text(const char *name, const char *text)
 /* Adds them as members; as a member that is an object of them; as an item that is one. */
 #define JSON_MEMBERS(json, ...)      json_members(json, FIELDS(__VA_ARGS__))
 #define JSON_OBJECT(json, name, ...) json_object(json, name, FIELDS(__VA_ARGS__))
-#define JSON_ITEM(json, ...)         json_item(json, FIELDS(__VA_ARGS__))
+/* Without the condition null, and the fields are not computed. */
+#define JSON_OBJECT_IF(condition, json, name, ...)                                                 \
+    ((condition) ? JSON_OBJECT(json, name, __VA_ARGS__) : json_null(json, name))
+#define JSON_ITEM(json, ...) json_item(json, FIELDS(__VA_ARGS__))
 void json_members(struct json *json, const struct field *fields, size_t count);
 void json_object(struct json *json, const char *name, const struct field *fields, size_t count);
 void json_item(struct json *json, const struct field *fields, size_t count);

@@ -13,6 +13,13 @@
 
 /* ---- a run's user ---- */
 
+const char *job_process(const struct job *job, char out[PROCESS_TEXT])
+{
+    const struct target *target = &job->attachment->target;
+
+    return message_process(target->stat.comm, (int)target->pid, out);
+}
+
 struct subject job_subject(const struct job *job)
 {
     const struct attachment *attachment = job->attachment;
@@ -72,10 +79,9 @@ static uint64_t to_seconds(uint64_t ns)
 static void print_progress(void *ctx, const struct run_progress *progress)
 {
     const struct job *job = ctx;
-    const struct target *target = &job->attachment->target;
     static const char *const doings[] = {
         [RUN_RECORDING] = "recording", [RUN_SETTLING] = "settling", [RUN_GROWING] = "watching"};
-    char name[64], rss[UNITS_TEXT], done[UNITS_TEXT], whole[UNITS_TEXT];
+    char name[PROCESS_TEXT], rss[UNITS_TEXT], done[UNITS_TEXT], whole[UNITS_TEXT];
     const char *doing;
 
     if (!progress) {
@@ -83,16 +89,14 @@ static void print_progress(void *ctx, const struct run_progress *progress)
         return;
     }
     doing = doings[progress->activity];
-    message_clean(target->stat.comm, name, sizeof name);
+    job_process(job, name);
     units_bytes((double)progress->rss_bytes, rss);
     units_duration(to_seconds(progress->done_ns), done);
     if (progress->total_ns == UINT64_MAX)
-        progress_show(job->options, "%s %s[%d]: %s, RSS %s (Ctrl-C to end)", doing, name,
-                      (int)target->pid, done, rss);
+        progress_show(job->options, "%s %s: %s, RSS %s (Ctrl-C to end)", doing, name, done, rss);
     else
-        progress_show(job->options, "%s %s[%d]: %s of %s, RSS %s (Ctrl-C to end now)", doing, name,
-                      (int)target->pid, done, units_duration(to_seconds(progress->total_ns), whole),
-                      rss);
+        progress_show(job->options, "%s %s: %s of %s, RSS %s (Ctrl-C to end now)", doing, name,
+                      done, units_duration(to_seconds(progress->total_ns), whole), rss);
 }
 
 /* ---- the beginning ---- */
@@ -215,7 +219,7 @@ static void print_read(const struct job *job)
 {
     const struct attachment *attachment = job->attachment;
     const struct read_summary *read = &attachment->read;
-    char clean[64], took[UNITS_TEXT], times[48] = "", unsettled[64] = "";
+    char clean[PROCESS_TEXT], took[UNITS_TEXT], times[48] = "", unsettled[64] = "";
 
     units_duration(read->longest_ns, took);
     if (read->count > 1)
@@ -223,9 +227,8 @@ static void print_read(const struct job *job)
     if (read->last.unsettled)
         snprintf(unsettled, sizeof unsettled, ", %zu left out that changed during the read",
                  read->last.unsettled);
-    message("%s[%d] profile read from memory %sin %s%s: %zu stack%s%s, %zu thread%s%s",
-            message_clean(attachment->target.stat.comm, clean, sizeof clean),
-            (int)attachment->target.pid, times, took, read->count > 1 ? " at most" : "",
+    message("%s profile read from memory %sin %s%s: %zu stack%s%s, %zu thread%s%s",
+            job_process(job, clean), times, took, read->count > 1 ? " at most" : "",
             read->last.stacks, read->last.stacks == 1 ? "" : "s", unsettled, read->last.threads,
             read->last.threads == 1 ? "" : "s",
             attachment->caller.holds ? "" : "; no thread was stopped");
@@ -239,7 +242,7 @@ static void print_closing(const struct job *job)
     const struct injection_summary *summary =
         caller->injection.summary.tid ? &caller->injection.summary : &caller->last;
     const char *name, *waits_in;
-    char clean[64], held[UNITS_TEXT], where[48];
+    char clean[PROCESS_TEXT], held[UNITS_TEXT], where[48];
 
     /* only after the detach: a slow terminal must not delay the target */
     if (job->options->verbose && caller->injection.summary.tid)
@@ -264,14 +267,13 @@ static void print_closing(const struct job *job)
         snprintf(where, sizeof where, "back in %s", name);
     else
         snprintf(where, sizeof where, "back in system call %ld", summary->syscall_nr);
-    message_clean(attachment->target.stat.comm, clean, sizeof clean);
+    job_process(job, clean);
     if (caller->holds > 1)
-        message("%s[%d] a thread stopped %u times, %s at most, %u calls; last thread %d, %s", clean,
-                (int)attachment->target.pid, caller->holds,
-                units_duration(caller->longest_ns, held), caller->calls, (int)summary->tid, where);
+        message("%s a thread stopped %u times, %s at most, %u calls; last thread %d, %s", clean,
+                caller->holds, units_duration(caller->longest_ns, held), caller->calls,
+                (int)summary->tid, where);
     else
-        message("%s[%d] thread %d stopped for %s, %u call%s, %s", clean,
-                (int)attachment->target.pid, (int)summary->tid,
+        message("%s thread %d stopped for %s, %u call%s, %s", clean, (int)summary->tid,
                 units_duration(summary->held_ns, held), summary->calls, plural(summary->calls),
                 where);
 }
@@ -394,9 +396,8 @@ int job_finish_sampling(struct job *job, struct sampling *sampling, fault_code r
 
 void job_print_head(const struct job *job)
 {
-    const struct target *target = &job->attachment->target;
-    char name[64];
+    char name[PROCESS_TEXT];
 
     if (job->options->pid_count > 1)
-        printf("%s[%d]\n", message_clean(target->stat.comm, name, sizeof name), (int)target->pid);
+        printf("%s\n", job_process(job, name));
 }

@@ -26,6 +26,8 @@ struct attach_request job_request(const struct job *job, pid_t pid);
  * the thread that it may stop.
  */
 struct attach_request job_look_request(const struct job *job, pid_t pid);
+/* Writes the process as message_process does. Returns out. */
+const char *job_process(const struct job *job, char out[PROCESS_TEXT]);
 /* Returns the subject of messages about the job. */
 struct subject job_subject(const struct job *job);
 

@@ -71,18 +71,7 @@ static const char *mallctl_error_text(int rc)
     }
 }
 
-static void line_append(char *line, const char *text)
-{
-    size_t used = strlen(line);
-    snprintf(line + used, LINE_SIZE - used, "%s", text);
-}
-
-static void line_append_number(char *line, int number)
-{
-    char text[16];
-    snprintf(text, sizeof text, "%d", number);
-    line_append(line, text);
-}
+#define line_append(line, ...) text_append(line, LINE_SIZE, __VA_ARGS__)
 
 static const char *yama_text(int scope)
 {
@@ -112,11 +101,11 @@ static void append_process(char *line, const struct subject *subject)
     char clean[LINE_SIZE / 2];
 
     if (subject->pid) {
-        line_append_number(line, subject->pid);
+        line_append(line, "%d", subject->pid);
         return;
     }
-    line_append(line, subject->core ? "--core " : "");
-    line_append(line, message_clean(subject->name ? subject->name : "PID", clean, sizeof clean));
+    line_append(line, "%s%s", subject->core ? "--core " : "",
+                message_clean(subject->name ? subject->name : "PID", clean, sizeof clean));
 }
 
 /* "a/b/c": a/b, quoted for a shell if it needs that. */
@@ -134,10 +123,10 @@ static void append_directory(char *line, const char *path)
         return;
     }
     snprintf(text, sizeof text, "%.*s", (int)len, path);
-    line_append(line, quoted ? "'" : "");
+    line_append(line, "%s", quoted ? "'" : "");
     for (const char *p = message_clean(text, clean, sizeof clean); *p; p++)
-        line_append(line, *p == '\'' ? "'\\''" : (char[]){*p, '\0'});
-    line_append(line, quoted ? "'" : "");
+        line_append(line, "%s", *p == '\'' ? "'\\''" : (char[]){*p, '\0'});
+    line_append(line, "%s", quoted ? "'" : "");
 }
 
 static void append_directive(char *line, char directive, const struct expansion *from)
@@ -149,17 +138,14 @@ static void append_directive(char *line, char directive, const struct expansion 
 
     switch (directive) {
     case 'W':
-        line_append(line, message_clean(fault->what, clean, sizeof clean));
+        line_append(line, "%s", message_clean(fault->what, clean, sizeof clean));
         break;
     case 'E':
         if (fault->err == 0)
             break;
-        line_append(line, ": ");
-        line_append(line,
-                    strerrordesc_np(fault->err) ? strerrordesc_np(fault->err) : "unknown error");
-        line_append(line, " (");
-        line_append(line, strerrorname_np(fault->err) ? strerrorname_np(fault->err) : "?");
-        line_append(line, ")");
+        line_append(line, ": %s (%s)",
+                    strerrordesc_np(fault->err) ? strerrordesc_np(fault->err) : "unknown error",
+                    strerrorname_np(fault->err) ? strerrorname_np(fault->err) : "?");
         break;
     case 'D':
         append_directory(line, fault->what);
@@ -168,35 +154,34 @@ static void append_directive(char *line, char directive, const struct expansion 
         append_process(line, from->subject);
         break;
     case 'T':
-        line_append_number(line, fault->pid);
+        line_append(line, "%d", fault->pid);
         break;
     case 'N':
-        line_append(line, fault->pid ? ": " : "");
         if (fault->pid)
-            line_append_number(line, fault->pid);
+            line_append(line, ": %d", fault->pid);
         break;
     case 'V':
-        line_append(line, variable && *variable ? variable : "MALLOC_CONF");
+        line_append(line, "%s", variable && *variable ? variable : "MALLOC_CONF");
         break;
     case 'Y':
-        line_append(line, yama_text(fault->reason));
+        line_append(line, "%s", yama_text(fault->reason));
         break;
     case 'R':
-        line_append(line, mallctl_error_text(fault->err));
+        line_append(line, "%s", mallctl_error_text(fault->err));
         break;
     case 'L':
-        line_append(line, remedy_library(from->subject->pid, clean, LINE_SIZE / 2));
+        line_append(line, "%s", remedy_library(from->subject->pid, clean, LINE_SIZE / 2));
         break;
     case 'I':
-        line_append(line, remedy ? remedy->id : "");
+        line_append(line, "%s", remedy ? remedy->id : "");
         break;
     case 'U':
         if (remedy)
-            line_append_number(line, (int)remedy->uid);
+            line_append(line, "%d", (int)remedy->uid);
         break;
     default:
         if (remedy)
-            line_append(line, message_clean(remedy->program, clean, LINE_SIZE / 2));
+            line_append(line, "%s", message_clean(remedy->program, clean, LINE_SIZE / 2));
         break;
     }
 }
@@ -204,13 +189,11 @@ static void append_directive(char *line, char directive, const struct expansion 
 static void expand_template(char *line, const char *template, const struct expansion *from)
 {
     line[0] = '\0';
-    for (const char *p = template; *p; p++) {
-        char one[2] = {*p, '\0'};
+    for (const char *p = template; *p; p++)
         if (*p == '%' && p[1])
             append_directive(line, *++p, from);
         else
-            line_append(line, one);
-    }
+            line_append(line, "%c", *p);
 }
 
 static void write_headline(char *line, const struct subject *subject, const struct fault *fault)
@@ -272,7 +255,7 @@ static void append_any_allocator(char *line, const struct subject *subject, faul
     if (subject->core)
         return;
     expand_template(commands, template, &from);
-    line_append(line, commands);
+    line_append(line, "%s", commands);
 }
 
 void message_words(const struct subject *subject, const struct fault *fault,
@@ -293,13 +276,11 @@ void message_words(const struct subject *subject, const struct fault *fault,
         expand_template(words->fix, fix ? fix : row->fix, &from);
     append_any_allocator(words->fix, subject, fault->code);
     if (subject->samples_stay && fault_is_output(fault->code)) {
-        line_append(words->fix, words->fix[0] ? "; the" : "the");
-        line_append(words->fix, " process still has the samples: jeattach dump -o FILE ");
-        line_append_number(words->fix, subject->pid);
+        line_append(words->fix, "%sthe process still has the samples: jeattach dump -o FILE %d",
+                    words->fix[0] ? "; " : "", subject->pid);
     }
     if (subject->instead && concerns_call(fault->code)) {
-        line_append(words->fix, words->fix[0] ? "; or " : "");
-        line_append(words->fix, subject->instead);
+        line_append(words->fix, "%s%s", words->fix[0] ? "; or " : "", subject->instead);
     }
 }
 
@@ -357,6 +338,14 @@ void message_usage_json(const char *verb)
     JSON_MEMBERS(&json, TEXT("fix", line), NOTHING("pid"), NOTHING("name"));
     json_object_end(&json);
     json_end(&json);
+}
+
+const char *message_process(const char *name, int pid, char out[PROCESS_TEXT])
+{
+    char clean[PROCESS_TEXT - 16];
+
+    snprintf(out, PROCESS_TEXT, "%s[%d]", message_clean(name, clean, sizeof clean), pid);
+    return out;
 }
 
 const char *message_cause(const struct subject *subject, const struct fault *fault, char *out,

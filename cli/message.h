@@ -81,3 +81,7 @@ __attribute__((format(printf, 1, 2))) void message(const char *fmt, ...);
  * character that must not be printed (base/text.h). Returns out.
  */
 const char *message_clean(const char *text, char *out, size_t size);
+
+/* Writes "redis-server[4242]", with the name in the same way. Returns out. */
+enum { PROCESS_TEXT = 96 };
+const char *message_process(const char *name, int pid, char out[PROCESS_TEXT]);

@@ -1,4 +1,5 @@
 #include "cli/notes.h"
+#include "base/text.h"
 #include "base/units.h"
 #include "cli/output/language_hint.h"
 #include "run/children.h"
@@ -202,14 +203,13 @@ static void print_children(const struct job *job, const struct children *childre
     const struct target *target = &job->attachment->target;
     const size_t shown = children->count < CHILDREN_LISTED ? children->count : CHILDREN_LISTED;
     const bool one = children->count == 1;
-    char which[CHILDREN_LISTED * 12 + 32];
+    char which[CHILDREN_LISTED * 12 + 32] = "";
     struct fault ignored;
-    size_t len = 0;
 
     for (size_t i = 0; i < shown; i++)
-        len += (size_t)snprintf(which + len, sizeof which - len, " %d", (int)children->first[i]);
+        text_append(which, sizeof which, " %d", (int)children->first[i]);
     if (children->count > shown)
-        snprintf(which + len, sizeof which - len, " and %zu more", children->count - shown);
+        text_append(which, sizeof which, " and %zu more", children->count - shown);
     if (shown > CHILDREN_SHOWN && target_check(target, &ignored) == FAULT_NONE)
         snprintf(which, sizeof which, " -s --all %d", (int)target->pid);
     message("prof.active %s true in %zu process%s that %d forked meanwhile; to switch %s off: "

@@ -122,14 +122,14 @@ static void print_class_row(const struct bins_rows *rows, const struct bins_row 
 void bins_view_print(const struct bins_view *view, FILE *out)
 {
     const struct extents_pass *pass = &view->totals->pass;
-    char name[64], version[VERSION_TEXT_MAX], live[UNITS_TEXT], waste[UNITS_TEXT];
+    char name[PROCESS_TEXT], version[VERSION_TEXT_MAX], live[UNITS_TEXT], waste[UNITS_TEXT];
     uint64_t other_live = 0, other_waste = 0;
     struct bins_rows rows;
     size_t shown;
 
     make_bins_rows(&rows, view);
     shown = view->rows && view->rows < rows.count ? view->rows : rows.count;
-    fprintf(out, "%s[%d] jemalloc %s\n", message_clean(view->name, name, sizeof name), view->pid,
+    fprintf(out, "%s jemalloc %s\n", message_process(view->name, view->pid, name),
             message_clean(view->version, version, sizeof version));
     fprintf(out, "%s live; %s (%.0f %%) free in slabs", units_bytes((double)rows.live, live),
             units_bytes((double)rows.waste, waste), percent_with(rows.waste, rows.live));

@@ -11,12 +11,8 @@ enum { NAME_BYTES = 48, CALLS_SHOWN = 3, CAUSE_BYTES = 200 };
 
 static void limit_json(const struct explain *explain, struct json *json)
 {
-    if (!explain->limited) {
-        json_null(json, "limit");
-        return;
-    }
-    JSON_OBJECT(
-        json, "limit", TEXT("of", explain->machine ? "machine" : "cgroup"),
+    JSON_OBJECT_IF(
+        explain->limited, json, "limit", TEXT("of", explain->machine ? "machine" : "cgroup"),
         NUMBER("bytes", explain->use.limit), NUMBER("used", explain->use.used),
         NUMBER("left", explain_space_left(explain)), FLAG("counts_rss", explain->counts_rss),
         WHEN(explain->events.known, NUMBER("oom_kills", explain->events.oom_kills)),
@@ -28,15 +24,11 @@ static void own_limit_json(const struct explain *explain, struct json *json)
     const struct own_limit *limit = &explain->own_limit;
     uint64_t left;
 
-    if (limit->of == OWN_LIMIT_NONE) {
-        json_null(json, "own_limit");
-        return;
-    }
-    const bool reached = explain_own_time_left(explain, &left);
-    JSON_OBJECT(json, "own_limit", TEXT("option", limit->option),
-                TEXT_OR_NULL("variable", limit->variable),
-                NUMBER_IF(limit->bytes > 0, "bytes", limit->bytes),
-                FLAG("default", limit->is_default), NUMBER_IF(reached, "reached_in_ns", left));
+    JSON_OBJECT_IF(limit->of != OWN_LIMIT_NONE, json, "own_limit", TEXT("option", limit->option),
+                   TEXT_OR_NULL("variable", limit->variable),
+                   NUMBER_IF(limit->bytes > 0, "bytes", limit->bytes),
+                   FLAG("default", limit->is_default),
+                   NUMBER_IF(explain_own_time_left(explain, &left), "reached_in_ns", left));
 }
 
 /* What else its cgroup has. */

@@ -165,7 +165,7 @@ static void add_rss_note(char *text, uint64_t bytes, const char *words)
 static void write_group_processes(const struct group_account *group, uint64_t least, char *out,
                                   size_t size)
 {
-    char name[64], own[UNITS_TEXT];
+    char name[PROCESS_TEXT], own[UNITS_TEXT];
     char before[48] = " (";
     size_t named = 0;
 
@@ -175,8 +175,8 @@ static void write_group_processes(const struct group_account *group, uint64_t le
 
     for (; named < GROUP_LARGEST && group->largest[named].own > least; named++) {
         const struct group_process *process = &group->largest[named];
-        text_append(out, size, "%s%s[%d] %s", named ? ", " : before,
-                    message_clean(process->comm, name, sizeof name), (int)process->pid,
+        text_append(out, size, "%s%s %s", named ? ", " : before,
+                    message_process(process->comm, (int)process->pid, name),
                     units_bytes((double)process->own, own));
     }
     if (group->whole && group->processes > named && named)

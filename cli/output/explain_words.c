@@ -485,10 +485,9 @@ static void write_facts(const struct explain *explain, char *out)
 const char *explain_verdict(const struct explain *explain, char out[EXPLAIN_VERDICT])
 {
     const struct target *target = &explain->attachment->target;
-    char name[64], rate[UNITS_TEXT];
+    char name[PROCESS_TEXT], rate[UNITS_TEXT];
 
-    snprintf(out, EXPLAIN_VERDICT, "%s[%d]", message_clean(target->stat.comm, name, sizeof name),
-             (int)target->pid);
+    strcpy(out, message_process(target->stat.comm, (int)target->pid, name));
     if (explain->core) {
         if (explain_counted(explain))
             append_words(out, " had %s in jemalloc",

@@ -412,14 +412,14 @@ static void make_advice(const struct frag_view *view, const struct parts *parts,
 void frag_print(const struct frag_view *view, FILE *out)
 {
     const bool colors = view->display->colors;
-    char place[PLACE_TEXT_SIZE], clean[64], text[ANSWER_BYTES];
+    char place[PLACE_TEXT_SIZE], clean[PROCESS_TEXT], text[ANSWER_BYTES];
     const struct parts parts = make_parts(view);
     struct advice advice;
     struct wrap wrap;
     FILE *line;
 
     line = wrap_begin(&wrap, out);
-    fprintf(line, "%s[%d] ", message_clean(view->name, clean, sizeof clean), view->pid);
+    fprintf(line, "%s ", message_process(view->name, view->pid, clean));
     text_write_clean(line, describe_answer(view, &parts, text), "");
     fputc('\n', line);
     fputs(colors ? "\033[1m" : "", out);

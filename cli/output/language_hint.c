@@ -75,10 +75,6 @@ const char *language_jit_text(unsigned kinds, const struct target *target,
 void language_hint_json(const struct language_hint *hint, bool known, const char *name,
                         struct json *json)
 {
-    if (!known) {
-        json_null(json, name);
-        return;
-    }
-    JSON_OBJECT(json, name, TEXT("command", hint->command), TEXT("shows", hint->shows),
-                TEXT_OR_NULL("needs", hint->needs));
+    JSON_OBJECT_IF(known, json, name, TEXT("command", hint->command), TEXT("shows", hint->shows),
+                   TEXT_OR_NULL("needs", hint->needs));
 }

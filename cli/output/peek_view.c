@@ -153,12 +153,12 @@ static void print_heap_answer(const struct peek_view *view, FILE *to)
 {
     const struct peek *peek = view->peek;
     const struct peek_row all = in_memory(peek);
-    char name[64], bytes[UNITS_TEXT], objects[COUNT_TEXT], text[WHAT_BYTES];
+    char name[PROCESS_TEXT], bytes[UNITS_TEXT], objects[COUNT_TEXT], text[WHAT_BYTES];
     struct wrap wrap;
     FILE *out = wrap_begin(&wrap, to);
 
-    fprintf(out, "%s[%d]%s: %s in %s object%s", message_clean(view->name, name, sizeof name),
-            view->pid, view->origin ? view->origin : "", units_bytes(all.bytes, bytes),
+    fprintf(out, "%s%s: %s in %s object%s", message_process(view->name, view->pid, name),
+            view->origin ? view->origin : "", units_bytes(all.bytes, bytes),
             count_words(all.objects, objects), all.objects == 1 ? "" : "s");
     for (size_t i = 0; i < peek->total_count && i < ANSWER_PARTS; i++) {
         const struct peek_row *row = &peek->totals[i];

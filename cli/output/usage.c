@@ -223,7 +223,7 @@ static void print_usage_answer(const struct usage *usage, FILE *out)
 {
     const struct account_sum sum = account_sum_up(usage->account);
     const char *known = usage->account->build.text;
-    char name[64], version[VERSION_TEXT_MAX], bytes[UNITS_TEXT];
+    char name[PROCESS_TEXT], version[VERSION_TEXT_MAX], bytes[UNITS_TEXT];
     enum account_part most = ACCOUNT_SAMPLING;
     const struct counted *counted = &usage->account->counted;
     const char *exact = !counted->known ? "" : counted->share < 1 ? " (estimate)" : " (exact)";
@@ -234,7 +234,7 @@ static void print_usage_answer(const struct usage *usage, FILE *out)
         most = sum.bytes[part] > sum.bytes[most] ? part : most;
     message_clean(*known ? known : "?", version, sizeof version);
     version[strcspn(version, "-")] = '\0';
-    fprintf(line, "%s[%d]%s %s %s", message_clean(usage->name, name, sizeof name), usage->pid,
+    fprintf(line, "%s%s %s %s", message_process(usage->name, usage->pid, name),
             usage->origin ? usage->origin : "", usage->account->has_process ? "uses" : "had",
             units_bytes((double)sum.whole, bytes));
     if (sum.known[ACCOUNT_IN_USE]) {

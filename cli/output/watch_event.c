@@ -184,12 +184,12 @@ static void append_restored(char *line, const struct watch_event *event, const c
 static void print_words(const struct watch_event *event, const char *cause)
 {
     char line[LINE_MAX_BYTES] = "";
-    char clean[64];
+    char clean[PROCESS_TEXT];
 
     if (event->kind == EVENT_WAITING)
         append(line, "waiting for %s", event->name);
     else
-        append(line, "%s[%d] ", message_clean(event->name, clean, sizeof clean), event->pid);
+        append(line, "%s ", message_process(event->name, event->pid, clean));
     if (event->kind == EVENT_WATCHING)
         append_start(line, event);
     else if (event->kind == EVENT_PROFILE)

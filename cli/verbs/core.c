@@ -105,9 +105,8 @@ struct core_dump {
 static void print_core_result(const struct core_dump *dump)
 {
     const struct options *options = dump->job.options;
-    const struct target *target = &dump->attachment.target;
     const struct reading *reading = &dump->attachment.read.last;
-    char name[64], took[UNITS_TEXT];
+    char name[PROCESS_TEXT], took[UNITS_TEXT];
     struct json json;
 
     if (options->json) {
@@ -129,10 +128,9 @@ static void print_core_result(const struct core_dump *dump)
     fflush(stdout); /* the result comes before the closing line */
     if (options->quiet)
         return;
-    message("%s[%d] profile read from its core file in %s: %zu stack%s, %zu thread%s",
-            message_clean(target->stat.comm, name, sizeof name), (int)target->pid,
-            units_duration(reading->ns, took), reading->stacks, reading->stacks == 1 ? "" : "s",
-            reading->threads, reading->threads == 1 ? "" : "s");
+    message("%s profile read from its core file in %s: %zu stack%s, %zu thread%s",
+            job_process(&dump->job, name), units_duration(reading->ns, took), reading->stacks,
+            reading->stacks == 1 ? "" : "s", reading->threads, reading->threads == 1 ? "" : "s");
 }
 
 static fault_code perform_core_dump(struct core_dump *dump, struct fault *fault)

@@ -227,11 +227,10 @@ static fault_code mallctl_held(struct attachment *attachment, void *ctx, struct 
 static void print_mallctl_text(const struct job *job, const struct access *access)
 {
     const struct attachment *attachment = job->attachment;
-    char old[VALUE_TEXT], now[VALUE_TEXT], clean[64];
+    char old[VALUE_TEXT], now[VALUE_TEXT], clean[PROCESS_TEXT];
 
     if (job->options->pid_count > 1)
-        printf("%s[%d] ", message_clean(attachment->target.stat.comm, clean, sizeof clean),
-               (int)attachment->target.pid);
+        printf("%s ", job_process(job, clean));
     printf("%s", access->name);
     value_format(access->type, access->now_value, access->now_text, now, sizeof now);
     value_format(access->type, access->old_value, access->old_text, old, sizeof old);

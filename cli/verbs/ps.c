@@ -32,7 +32,7 @@ struct listing {
     size_t late;       /* not examined in time */
     volatile pid_t at; /* the process that is read, if no worker does that */
     const struct procfs *proc;
-    char refused[96]; /* the first process that was refused: "sshd[4242]" */
+    char refused[PROCESS_TEXT]; /* the first process that was refused: "sshd[4242]" */
 };
 
 static fault_code add_entry(struct listing *listing, const struct examined_process *found,
@@ -66,7 +66,6 @@ static fault_code take_process(struct listing *listing, const struct examined *e
 {
     const fault_code code = examined->code;
     struct left_out described;
-    char clean[64];
 
     if (examined->as == EXAMINED_NOT)
         listing->late++;
@@ -82,8 +81,7 @@ static fault_code take_process(struct listing *listing, const struct examined *e
     listing->unreadable += code == FAULT_DENIED;
     if (code == FAULT_DENIED && listing->unreadable == 1) {
         described = left_out_describe(examined, listing->proc);
-        snprintf(listing->refused, sizeof listing->refused, "%s[%d]",
-                 message_clean(described.name, clean, sizeof clean), (int)examined->pid);
+        message_process(described.name, (int)examined->pid, listing->refused);
     }
     /* A reason that is not usual. */
     if ((code == FAULT_INTERNAL || code == FAULT_UNSUPPORTED) && examined->odd) {

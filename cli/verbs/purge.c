@@ -110,16 +110,14 @@ static void print_purge_json(const struct attachment *attachment, const struct p
 /* "redis-server[17831] returned 26.6 MiB: RSS 39.4 MiB -> 12.8 MiB (exact)" */
 static void print_purge_answer(const struct job *job, uint64_t before, uint64_t after)
 {
-    const struct target *target = &job->attachment->target;
-    char name[64], from[UNITS_TEXT], to[UNITS_TEXT], less[UNITS_TEXT];
+    char name[PROCESS_TEXT], from[UNITS_TEXT], to[UNITS_TEXT], less[UNITS_TEXT];
 
     if (!before || !after) {
-        printf("%s[%d] purged; how much came back is not known: its RSS could not be read\n",
-               message_clean(target->stat.comm, name, sizeof name), (int)target->pid);
+        printf("%s purged; how much came back is not known: its RSS could not be read\n",
+               job_process(job, name));
         return;
     }
-    printf("%s[%d] returned %s: RSS %s -> %s (exact)\n",
-           message_clean(target->stat.comm, name, sizeof name), (int)target->pid,
+    printf("%s returned %s: RSS %s -> %s (exact)\n", job_process(job, name),
            after < before ? units_bytes((double)(before - after), less) : "no memory",
            units_bytes((double)before, from), units_bytes((double)after, to));
 }

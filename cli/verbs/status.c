@@ -366,16 +366,15 @@ static void print_head(struct status *status)
     const struct attachment *attachment = status->attachment;
     const struct instance *instance = &attachment->instance;
     const char *known = status->state.build.text;
-    char name[64], path[512], version[VERSION_TEXT_MAX], place[160], inside[80] = "",
-                                                                     cause[FLAW_TEXT];
+    char name[PROCESS_TEXT], path[512], version[VERSION_TEXT_MAX], place[160], inside[80] = "",
+                                                                               cause[FLAW_TEXT];
 
     if (status->job->origin)
         snprintf(inside, sizeof inside, "%s", status->job->origin);
     else if (target_ns_pid(&attachment->target) != attachment->target.pid)
         snprintf(inside, sizeof inside, " (pid %d in its container)",
                  (int)target_ns_pid(&attachment->target));
-    printf("%s[%d]%s: %s%s\n", message_clean(attachment->target.stat.comm, name, sizeof name),
-           (int)attachment->target.pid, inside,
+    printf("%s%s: %s%s\n", job_process(status->job, name), inside,
            is_judged(status) ? "" : "whether profiling is possible is ",
            is_judged(status) ? verdict_text(prof_judge(&status->state)) : unknown_text(status));
     if (*status_cause(status, cause))

@@ -51,11 +51,10 @@ static void print_switch_json(const struct change *change)
 /* With several processes, each line begins with the one that it is about. */
 static void print_process(const struct change *change)
 {
-    const struct target *target = &change->job->attachment->target;
-    char clean[64];
+    char clean[PROCESS_TEXT];
 
     if (change->job->options->pid_count > 1)
-        printf("%s[%d] ", message_clean(target->stat.comm, clean, sizeof clean), (int)target->pid);
+        printf("%s ", job_process(change->job, clean));
 }
 
 /* "threads: 8 of 8 sample (1 has not allocated yet); 6 had stopped ..." */
@@ -92,9 +91,8 @@ static bool is_changed(const struct change *change)
 static void print_in_memory(const struct change *change)
 {
     const struct activation *activation = &change->activating.activation;
-    const struct target *target = &change->job->attachment->target;
     const bool one = activation->visited == 1;
-    char clean[64], longest[UNITS_TEXT], stops[96] = "no thread was stopped";
+    char clean[PROCESS_TEXT], longest[UNITS_TEXT], stops[96] = "no thread was stopped";
 
     if (change->job->options->quiet)
         return;
@@ -103,8 +101,7 @@ static void print_in_memory(const struct change *change)
         snprintf(stops, sizeof stops, "%zu thread%s stopped%s %s", activation->visited,
                  one ? " was" : "s were", one ? " for" : ", each for at most",
                  units_duration(activation->longest_ns, longest));
-    message("%s[%d] one byte %s its memory; %s",
-            message_clean(target->stat.comm, clean, sizeof clean), (int)target->pid,
+    message("%s one byte %s its memory; %s", job_process(change->job, clean),
             is_changed(change) ? "written in" : "read from", stops);
 }
 

@@ -473,18 +473,15 @@ static void write_flame_head(const struct flame *flame, struct json *json)
     AUTO_FREE char *title = text_copy_clean(display_title(display, whole), "");
     AUTO_FREE char *command = display->command ? text_copy_clean(display->command, "") : NULL;
 
-    json_text(json, "title", title ? title : "?");
-    json_text_or_null(json, "command", command);
-    json_number_or_null(json, "rss", display->rss, display->rss);
-    json_number_or_null(json, "time", display->time_ns, display->time_ns / 1000000);
-    json_text(json, "sum", sum_text(samples, display, sum));
-    json_text(json, "value", value_name(display->value));
-    json_bool(json, "bytes", display_is_bytes(display));
-    json_bool(json, "compares", samples->compares);
-    json_bool(json, "inverted", display->inverted);
-    json_text_or_null(json, "evidence", growth_evidence_text(samples));
-    json_number(json, "period", samples->period);
-    json_rounded(json, "least", flame->least);
+    JSON_MEMBERS(json, TEXT("title", title ? title : "?"), TEXT_OR_NULL("command", command),
+                 NUMBER_IF(display->rss, "rss", display->rss),
+                 NUMBER_IF(display->time_ns, "time", display->time_ns / 1000000),
+                 TEXT("sum", sum_text(samples, display, sum)),
+                 TEXT("value", value_name(display->value)),
+                 FLAG("bytes", display_is_bytes(display)), FLAG("compares", samples->compares),
+                 FLAG("inverted", display->inverted),
+                 TEXT_OR_NULL("evidence", growth_evidence_text(samples)),
+                 NUMBER("period", samples->period), ROUNDED("least", flame->least));
 }
 
 /* Makes a tree. If it has no place for all nodes, that is reported like data that are too large. */

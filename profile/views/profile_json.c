@@ -27,14 +27,14 @@ static void write_json_head(struct json *json, const struct context *context, co
     const struct samples *samples = context->samples;
     const struct amount whole = samples_whole(samples, context->display->value);
 
-    json_text_or_null(json, "title", context->display->title);
-    json_text_or_null(json, "doubt", display_doubt_name(context->display->doubt));
-    json_text_or_null(json, "doubted_file", context->display->doubted);
-    json_number(json, "more_doubted_files", context->display->more_doubted);
-    json_text(json, "value", value_name(context->display->value));
-    json_text(json, "unit", display_is_bytes(context->display) ? "bytes" : "objects");
-    json_number(json, "period", samples->period);
-    json_number(json, "samples", top_sampled(samples, context->display));
+    JSON_MEMBERS(json, TEXT_OR_NULL("title", context->display->title),
+                 TEXT_OR_NULL("doubt", display_doubt_name(context->display->doubt)),
+                 TEXT_OR_NULL("doubted_file", context->display->doubted),
+                 NUMBER("more_doubted_files", context->display->more_doubted),
+                 TEXT("value", value_name(context->display->value)),
+                 TEXT("unit", display_is_bytes(context->display) ? "bytes" : "objects"),
+                 NUMBER("period", samples->period),
+                 NUMBER("samples", top_sampled(samples, context->display)));
     if (samples->compares)
         json_number(json, "period_before", samples->base_period);
     write_json_amount(json, "total", &top->total, samples);
@@ -43,11 +43,11 @@ static void write_json_head(struct json *json, const struct context *context, co
     if (samples->compares)
         json_text(json, "evidence", growth_evidence_name(samples->evidence));
     write_json_amount(json, "whole", &whole, samples);
-    json_number(json, "stacks", samples->count);
-    json_number(json, "stacks_filtered", samples->filtered_count);
-    json_number(json, "stacks_cut", samples->cut);
-    json_number(json, "stacks_unread", context->display->unread_stacks);
-    json_number(json, "calls_folded", samples->folded);
+    JSON_MEMBERS(json, NUMBER("stacks", samples->count),
+                 NUMBER("stacks_filtered", samples->filtered_count),
+                 NUMBER("stacks_cut", samples->cut),
+                 NUMBER("stacks_unread", context->display->unread_stacks),
+                 NUMBER("calls_folded", samples->folded));
 }
 
 static void write_json_functions(struct json *json, const struct context *context,
@@ -82,13 +82,9 @@ static void write_json_call(struct json *json, const struct locations *locations
 
     if (location->address)
         snprintf(address, sizeof address, "0x%" PRIx64, location->address);
-    json_item_begin(json);
-    json_text(json, "function", function->name);
-    json_text_or_null(json, "file", function->file);
-    json_number(json, "line", line->line);
-    json_text_or_null(json, "module", mapping ? mapping->path : NULL);
-    json_text_or_null(json, "address", address);
-    json_item_end(json);
+    JSON_ITEM(json, TEXT("function", function->name), TEXT_OR_NULL("file", function->file),
+              NUMBER("line", line->line), TEXT_OR_NULL("module", mapping ? mapping->path : NULL),
+              TEXT_OR_NULL("address", address));
 }
 
 static void write_json_stack(struct json *json, const struct context *context,
@@ -102,9 +98,8 @@ static void write_json_stack(struct json *json, const struct context *context,
     json_rounded(json, "error", samples_error(samples, amount));
     if (samples->compares && context->display->value == VALUE_BYTES) {
         const struct trend *trend = &samples->trends[sample - samples->list];
-        json_rounded(json, "low", trend->low);
-        json_rounded(json, "high", trend->high);
-        json_text(json, "verdict", trend_verdict_name(trend->verdict));
+        JSON_MEMBERS(json, ROUNDED("low", trend->low), ROUNDED("high", trend->high),
+                     TEXT("verdict", trend_verdict_name(trend->verdict)));
     }
     write_json_amount(json, "objects", &sample->values[display_objects(context->display)], samples);
     if (samples->thread_count && sample->thread != TABLE_NONE)
