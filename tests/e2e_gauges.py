@@ -66,7 +66,7 @@ class Gauges(allocators.TestCase):
                 for look in looks:
                     self.assertEqual({name: look["gauges"][name] for name in names},
                                      {name: told[name] for name in names})
-                self.assertIsNotNone(looks[-1]["per_second"]["RSS"])
+                self.assertIsNotNone(looks[-1]["per_second"]["rss"])
                 self.assert_well(allocator)
 
     def test_core_file(self):

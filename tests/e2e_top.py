@@ -327,7 +327,7 @@ class FromMemory(TestCase):
                 with self.subTest(conf=conf, way=way):
                     look = self.looks(self.sites(conf), "--once", *way)[0]
                     self.assertEqual(look["profiling"], state)
-                    self.assertGreater(look["gauges"]["RSS"], 0)
+                    self.assertGreater(look["gauges"]["rss"], 0)
 
 
 class Lines(TestCase):
@@ -381,7 +381,7 @@ class Lines(TestCase):
         self.assertEqual(site["growth"], 2 * SMALL)
         self.assertTrue(site["growth_low"] <= 2 * SMALL <= site["growth_high"], site)
         self.assertGreater(site["growth_per_second"], 0)
-        self.assertGreater(look["gauges"]["RSS"], 0)
+        self.assertGreater(look["gauges"]["rss"], 0)
         for _ in range(100):  # counts that would take more than a tenth of the time come later
             if rated:
                 break

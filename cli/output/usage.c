@@ -68,7 +68,7 @@ const char *usage_source_name(enum account_source source)
 const char *usage_gauge_name(enum gauge gauge, bool json)
 {
     if (gauge == GAUGE_RSS)
-        return "RSS";
+        return json ? "rss" : "RSS";
     if (gauge == GAUGE_ABSENT)
         return "absent";
     return json ? usage_parts[gauge].key : usage_parts[gauge].name;
