@@ -196,11 +196,11 @@ static const struct fault_row rows[] = {
     {FAULT_DUMP_HOOK, "dump_hook", EXIT_REFUSED,
      "the application has its own hook for finished dumps (experimental.hooks.prof_dump at %W), "
      "which would look for a file that -o does not create",
-     "dump without -o, to a real file, with --force-hooks"},
+     "dump without -o, to a real file, with --allow hooks"},
     {FAULT_HOOKS, "hooks", EXIT_REFUSED,
      "the call could run a function of the application, and would never end if that function takes "
      "a lock which the stopped thread holds: %W",
-     "if that function takes no lock that other code of the application takes, use --force-hooks"},
+     "if that function takes no lock that other code of the application takes, use --allow hooks"},
     {FAULT_STATS_ABSENT, "stats_absent", EXIT_REFUSED,
      "this jemalloc was built without statistics (config.stats is false): %W",
      "use a jemalloc built with --enable-stats (Rust: the feature 'stats'); --full shows what "
@@ -215,7 +215,7 @@ static const struct fault_row rows[] = {
     {FAULT_STATS_SLOW, "stats_slow", EXIT_REFUSED,
      "%W reports in 30,000 pieces or more; where executable memory is not allowed (a seccomp "
      "filter) each piece costs a stop, so a thread would be stopped for seconds",
-     "run jeattach stats without --full; or with --allow-slow and a long --timeout: "
+     "run jeattach stats without --full; or with --allow slow and a long --timeout: "
      "whatever is left at the timeout goes to the target's stderr"},
     {FAULT_STATS_NO_JSON, "stats_no_json", EXIT_REFUSED,
      "its report is not JSON (%W): jemalloc has JSON since 4.3",

@@ -1,5 +1,6 @@
 #include "cli/help.h"
 #include "base/suggest.h"
+#include "base/util.h"
 #include "cli/message.h"
 #include "cli/option_table.h"
 #include "cli/output/stdout.h"
@@ -81,10 +82,10 @@ static void print_option(const struct option_row *row, const struct option_help 
     print_wrapped(stdout, help ? help->text : row->help, OPTION_COLUMN);
 }
 
-/* A common option is listed with the verb's own options if the verb has help of its own for it. */
+/* An option is listed with the verb's own options if the verb has help of its own for it. */
 static enum option_group group_with(const struct verb *verb, const struct option_row *row)
 {
-    return find_option_help(verb, row->name) && !row->needs ? OPTIONS_OF_VERB : row->group;
+    return find_option_help(verb, row->name) ? OPTIONS_OF_VERB : row->group;
 }
 
 /* Prints the options of a group that the verb takes; verb NULL: all options of the group. */
@@ -100,21 +101,35 @@ static void print_options(const struct verb *verb, enum option_group group, cons
     }
 }
 
-/* Prints the names of the verb's common options, which `jeattach --help` explains. */
-static void print_common_names(const struct verb *verb)
+/* Prints the names of the verb's options of two groups, which another help explains. */
+static void print_names(const struct verb *verb, enum option_group group, enum option_group second,
+                        const char *heading)
 {
     char names[1024] = "";
 
     for (size_t i = 0; i < option_row_count; i++) {
         const struct option_row *row = &option_rows[i];
-        enum option_group group = group_with(verb, row);
-        if ((group == OPTIONS_CHOICE || group == OPTIONS_COMMON) &&
-            option_is_taken(verb->takes, row))
+        enum option_group of = group_with(verb, row);
+        if ((of == group || of == second) && option_is_taken(verb->takes, row))
             snprintf(names + strlen(names), sizeof names - strlen(names), "%s--%s",
                      *names ? ", " : "", row->name);
     }
-    printf("\nCommon options (see jeattach --help):\n  ");
+    if (!*names)
+        return;
+    printf("\n%s:\n  ", heading);
     print_wrapped(stdout, names, 2);
+}
+
+static void print_examples(const struct verb *verb)
+{
+    int width = 0;
+
+    for (size_t i = 0; i < VERB_EXAMPLES_MAX && verb->examples[i].line; i++)
+        if ((int)strlen(verb->examples[i].line) > width)
+            width = (int)strlen(verb->examples[i].line);
+    putchar('\n');
+    for (size_t i = 0; i < VERB_EXAMPLES_MAX && verb->examples[i].line; i++)
+        printf("  %-*s  %s\n", width, verb->examples[i].line, verb->examples[i].purpose);
 }
 
 /* ---- the texts ---- */
@@ -131,10 +146,15 @@ int help_verb(const struct verb *verb)
 {
     for (size_t i = 0; i < VERB_SYNOPSES_MAX && verb->synopses[i]; i++)
         printf("%s jeattach %s %s\n", i ? "      " : "usage:", verb->name, verb->synopses[i]);
+    print_examples(verb);
     printf("\n%s", verb->intro);
     print_options(verb, OPTIONS_OF_VERB, "\nOptions:\n");
-    print_options(verb, OPTIONS_PROFILE, "\nProfile options:\n");
-    print_common_names(verb);
+    if (verb->takes & TAKES_FILE)
+        print_options(verb, OPTIONS_PROFILE, "\nProfile options:\n");
+    else
+        print_names(verb, OPTIONS_PROFILE, OPTIONS_PROFILE,
+                    "Profile options (see jeattach report --help)");
+    print_names(verb, OPTIONS_CHOICE, OPTIONS_COMMON, "Common options (see jeattach --help)");
     if (verb->notes)
         printf("\n%s", verb->notes);
     return flush_help();
@@ -142,11 +162,14 @@ int help_verb(const struct verb *verb)
 
 int help_overview(const struct verb *const *verbs, size_t count)
 {
-    puts("usage: jeattach VERB [options] PID...\n"
+    puts("usage: jeattach VERB [options] PROCESS...\n"
          "       jeattach report [options] FILE\n"
-         "       jeattach [options] PID...       (the same as jeattach explain)\n"
+         "       jeattach [options] PROCESS...   (the same as jeattach explain)\n"
          "       jeattach [options]              (the same as jeattach ps)\n"
-         "Options may also stand before the verb.\n");
+         "\n"
+         "PROCESS is a pid, a name (as -n), or a core file. Options may also stand before\n"
+         "the verb. A heap profile in the place of all that is shown by report; two are\n"
+         "compared, the older one first.\n");
     printf("%s\nVerbs:\n", intro);
     for (size_t i = 0; i < count; i++)
         printf("  %-8s %s\n", verbs[i]->name, verbs[i]->summary);
@@ -157,33 +180,76 @@ int help_overview(const struct verb *const *verbs, size_t count)
     return flush_help();
 }
 
-int help_unknown_verb(const char *name, const struct verb *const *verbs, size_t count)
+/* Words of other tools, and verbs that are gone. */
+static const char *line_for(const char *word)
 {
-    char cause[512] = "must be one of ", similar[128], clean[64];
+    static const struct {
+        const char *word, *line;
+    } lines[] = {
+        {"compare", "jeattach report NEW --base OLD"},
+        {"diff", "jeattach report NEW --base OLD"},
+        {"disable", "jeattach off PID"},
+        {"enable", "jeattach on PID"},
+        {"flame", "jeattach dump PID -o FILE.html"},
+        {"grow", "jeattach leak PID"},
+        {"heap", "jeattach dump PID -o FILE"},
+        {"list", "jeattach ps"},
+        {"profile", "jeattach record PID -d 30s -o FILE"},
+        {"reset", "jeattach mallctl PID prof.reset=19"},
+        {"snapshot", "jeattach dump PID -o FILE"},
+    };
+
+    for (size_t i = 0; i < ARRAY_LEN(lines); i++)
+        if (strcmp(lines[i].word, word) == 0)
+            return lines[i].line;
+    return NULL;
+}
+
+/* Writes the verbs that a name is like: "dump or mallctl"; "": none. Returns out. */
+static const char *similar_verbs(const char *name, const struct verb *const *verbs, size_t count,
+                                 char out[128])
+{
     struct suggestion suggestion;
 
     suggest_begin(&suggestion, name);
     for (size_t i = 0; i < count; i++)
         suggest_consider(&suggestion, verbs[i]->name);
-    suggest_text(&suggestion, "", similar, sizeof similar);
+    suggest_text(&suggestion, "", out, 128);
+    return out;
+}
+
+bool help_resembles_verb(const char *name, const struct verb *const *verbs, size_t count)
+{
+    char similar[128];
+
+    return line_for(name) || *similar_verbs(name, verbs, count, similar);
+}
+
+int help_unknown_verb(const char *name, const struct verb *const *verbs, size_t count)
+{
+    char cause[512] = "must be one of ", similar[128], clean[64];
+
     for (size_t i = 0; i < count; i++)
         snprintf(cause + strlen(cause), sizeof cause - strlen(cause), "%s%s", i ? ", " : "",
                  verbs[i]->name);
     message_clean(name, clean, sizeof clean);
-    if (*similar)
+    if (!line_for(name) && *similar_verbs(name, verbs, count, similar))
         message("unknown verb '%s': did you mean %s?", clean, similar);
     else
         message("unknown verb '%s'", clean);
     fputs("  cause: ", stderr);
     print_wrapped(stderr, cause, (int)strlen("  cause: "));
-    fputs("  fix:   jeattach --help\n", stderr);
+    fprintf(stderr, "  fix:   %s\n", line_for(name) ? line_for(name) : "jeattach --help");
     return EXIT_USAGE;
 }
 
-int help_misplaced_pid(const char *pid, const char *verb)
+int help_misplaced_operand(const char *word, const char *verb)
 {
-    message("the verb must come before process %s", pid);
-    fprintf(stderr, "  fix:   jeattach %s %s\n", verb, pid);
+    char clean[256];
+
+    message_clean(word, clean, sizeof clean);
+    message("the verb must come before %s", clean);
+    fprintf(stderr, "  fix:   jeattach %s %s\n", verb, clean);
     return EXIT_USAGE;
 }
 

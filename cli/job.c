@@ -127,9 +127,9 @@ struct attach_request job_request(const struct job *job, pid_t pid)
                                    .way = options->no_call ? WAY_MEMORY
                                           : calls          ? WAY_CALL
                                                            : WAY_DEFAULT,
-                                   .force_hooks = options->force_hooks,
+                                   .force_hooks = options->allow & ALLOW_HOOKS,
                                    .repairs = options->repair,
-                                   .may_reset = options->allow_reset,
+                                   .may_reset = options->allow & ALLOW_RESET,
                                    .events = &job->events};
 }
 
@@ -204,7 +204,7 @@ static void print_warnings(const struct attachment *attachment)
     char clean[sizeof hooks->used.what], swap[UNITS_TEXT];
 
     if (hooks->used.function)
-        message("warning: allowed by --force-hooks: %s; if it waits for a lock that the "
+        message("warning: allowed by --allow hooks: %s; if it waits for a lock that the "
                 "stopped thread owns, both wait forever",
                 message_clean(hooks->used.what, clean, sizeof clean));
     if (reads)

@@ -1,12 +1,14 @@
 #include "base/util.h"
 #include "cli/help.h"
 #include "cli/message.h"
+#include "cli/operand.h"
 #include "cli/option_table.h"
 #include "cli/output/stdout.h"
 #include "cli/several.h"
 #include "cli/verbs/verbs.h"
 #include "host/priority.h"
 #include "run/interrupt.h"
+#include "run/outfile.h"
 
 #include <fcntl.h>
 #include <stdio.h>
@@ -62,6 +64,8 @@ static int run_verb(const struct verb *verb, int argc, char **argv)
           TAKES_RULES)) /* watch waits for the memory to run out, and must live then */
         oom_score_volunteer();
 
+    if (options_names_directory(&options, verb->takes))
+        outfile_make_directory(options.output);
     one = options.pid_count <= 1 && !options_selective(&options);
     if (verb->takes & (TAKES_HOST | TAKES_FILE) || options.core ||
         /* watch waits for the process itself, repeatedly */
@@ -145,21 +149,42 @@ static int run_without_verb(int argc, char **argv)
     return code;
 }
 
-/* The first word is no verb: a pid alone is to be explained, also with options; else a mistake. */
+/* jeattach OLD NEW: two profiles are compared. */
+static int run_profiles(int argc, char **argv)
+{
+    char *words[] = {argv[0], "--base", argv[1], argv[2], NULL};
+
+    if (argc == 3 && operand_of(argv[2]) == OPERAND_PROFILE)
+        return run_verb(&verb_report, (int)ARRAY_LEN(words) - 1, words);
+    return run_verb(&verb_report, argc, argv);
+}
+
+/*
+ * The first word is no verb: a process, or what is left of one, is to be explained, also with
+ * options, and a profile to be shown. A name next to other words, or like a verb, is a mistake.
+ */
 static int run_word(int argc, char **argv)
 {
+    const enum operand kind = operand_of(argv[1]);
     const struct verb *verb = NULL; /* behind the word */
-    pid_t pid;
     int code;
 
     for (int i = 2; i < argc && !verb; i++)
         verb = find_verb(argv[i]);
-    if (parse_pid(argv[1], &pid) && !verb)
-        return run_verb(&verb_explain, argc, argv);
-    if (parse_pid(argv[1], &pid))
-        code = help_misplaced_pid(argv[1], verb->name);
-    else
+    if (verb && kind != OPERAND_NONE) {
+        code = help_misplaced_operand(argv[1], kind == OPERAND_PROFILE ? "report" : verb->name);
+    } else if (kind == OPERAND_PROFILE) {
+        return run_profiles(argc, argv);
+    } else if (kind == OPERAND_PID || kind == OPERAND_CORE ||
+               (kind == OPERAND_NAME && (argc < 3 || *argv[2] == '-') &&
+                !help_resembles_verb(argv[1], verbs, ARRAY_LEN(verbs)))) {
+        code = run_verb(&verb_explain, argc, argv);
+        if (code == EXIT_GONE && kind == OPERAND_NAME)
+            message("it is no verb, either: jeattach --help lists them");
+        return code;
+    } else {
         code = help_unknown_verb(argv[1], verbs, ARRAY_LEN(verbs));
+    }
     if (asks_for_json(argc, argv))
         message_usage_json(NULL);
     return code;

@@ -10,11 +10,9 @@
 
 const struct option_row option_rows[] = {
     {"when", '\0', OPTION_RULE, 0, TAKES_RULES, 0, OPTIONS_OF_VERB, "RULE",
-     "write a profile when this rule holds; up to 8 rules (required)"},
-    {"duration", 'd', OPTION_DURATION, AT(duration_ns), TAKES_DURATION, 0, OPTIONS_OF_VERB, "D",
-     "how long to sample: 30s (default), 5m, 1h"},
-    {"interval", 'd', OPTION_DURATION, AT(interval_ns), TAKES_REFRESH, 0, OPTIONS_OF_VERB, "D",
-     "time between two refreshes (default 2s, at least 100ms)"},
+     "what is waited for; up to 8 rules (required)"},
+    {"duration", 'd', OPTION_DURATION, AT(duration_ns), TAKES_DURATION | TAKES_REFRESH, 0,
+     OPTIONS_OF_VERB, "D", "how long to sample: 30s (default), 5m, 1h"},
     {"settle", '\0', OPTION_DURATION, AT(settle_ns), TAKES_SETTLE, 0, OPTIONS_OF_VERB, "D",
      "switch sampling off for this long before the second profile, so that short-lived memory is "
      "freed and does not count as growth"},
@@ -45,8 +43,8 @@ const struct option_row option_rows[] = {
      "look for the binaries below this directory"},
     {"perf-map", '\0', OPTION_TEXT, AT(report.perf_map), TAKES_FILE, 0, OPTIONS_OF_VERB, "FILE",
      "take names of code made at run time from this file, in the form of /tmp/perf-PID.map"},
-    {"every", '\0', OPTION_DURATION, AT(every_ns), TAKES_SERIES, 0, OPTIONS_OF_VERB, "D",
-     "take a series: one profile every D, until -d, --count or Ctrl-C"},
+    {"every", '\0', OPTION_DURATION, AT(every_ns), TAKES_SERIES | TAKES_REFRESH, 0, OPTIONS_OF_VERB,
+     "D", "take a series: one profile every D, until -d, --count or Ctrl-C"},
     {"every-bytes", '\0', OPTION_BYTES, AT(every_bytes), TAKES_SERIES, 0, OPTIONS_OF_VERB, "SIZE",
      "take a series: one profile each time that the process has allocated SIZE more (512M, 1GiB), "
      "freed or not, and one at the end"},
@@ -55,14 +53,16 @@ const struct option_row option_rows[] = {
      "all profiles before"},
     {"step", '\0', OPTION_NUMBER, AT(step), TAKES_SERIES, 0, OPTIONS_OF_VERB, "N",
      "with --on-new-peak: N percent instead of 5"},
-    {"count", '\0', OPTION_NUMBER, AT(count), TAKES_SERIES | TAKES_REFRESH, 0, OPTIONS_OF_VERB, "N",
+    {"count", '\0', OPTION_NUMBER, AT(count),
+     TAKES_SERIES | TAKES_REFRESH | TAKES_RULES | TAKES_PEEK, 0, OPTIONS_OF_VERB, "N",
      "end the series after N profiles"},
     {"once", '\0', OPTION_FLAG, AT(once), TAKES_REFRESH | TAKES_RULES, 0, OPTIONS_OF_VERB, NULL,
      "end after the first profile"},
-    {"max", '\0', OPTION_NUMBER, AT(watch.max), TAKES_RULES, 0, OPTIONS_OF_VERB, "N",
-     "write at most N profiles of one process (default 3)"},
     {"cooldown", '\0', OPTION_DURATION, AT(watch.cooldown_ns), TAKES_RULES, 0, OPTIONS_OF_VERB, "D",
      "wait at least D before the same rule fires again (default 10m)"},
+    {"exec", '\0', OPTION_TEXT, AT(watch.command), TAKES_RULES, 0, OPTIONS_OF_VERB, "COMMAND",
+     "start this line of sh(1), with JEATTACH_PID, _NAME, _RULE, _RSS, _LIMIT and _PROFILE in its "
+     "environment"},
     {"keep", '\0', OPTION_NUMBER, AT(keep), TAKES_SERIES | TAKES_RULES, 0, OPTIONS_OF_VERB, "N",
      "keep the last N profiles of the series; remove older ones"},
     {"on", '\0', OPTION_FLAG, AT(watch.on), TAKES_RULES, 0, OPTIONS_OF_VERB, NULL,
@@ -87,13 +87,8 @@ const struct option_row option_rows[] = {
      "take stacks only from page faults: profiling is not switched on"},
     {"period", '\0', OPTION_NUMBER, AT(period), TAKES_GROWTH, 0, OPTIONS_OF_VERB, "N",
      "take a sample every N page faults of each thread (default: adapts to the rate)"},
-    {"samples", '\0', OPTION_NUMBER, AT(samples), TAKES_PEEK, 0, OPTIONS_OF_VERB, "N",
-     "look at N objects at most (default 20000)"},
     {"show-bytes", '\0', OPTION_FLAG, AT(show_bytes), TAKES_PEEK, 0, OPTIONS_OF_VERB, NULL,
      "also print the first bytes of examples: a heap holds secrets"},
-    {"allow-slow", '\0', OPTION_FLAG, AT(allow_slow), TAKES_STATS, 0, OPTIONS_OF_VERB, NULL,
-     "allow --full to stop a thread for seconds, as jemalloc before 5.3 needs under a "
-     "seccomp filter"},
     {"no-call", '\0', OPTION_FLAG, AT(no_call), TAKES_WAY, 0, OPTIONS_OF_VERB, NULL,
      "make no call and stop nothing; fail if that is not possible"},
     {"call", '\0', OPTION_FLAG, AT(call), TAKES_CALL, 0, OPTIONS_OF_VERB, NULL,
@@ -101,11 +96,9 @@ const struct option_row option_rows[] = {
     {"repair", '\0', OPTION_FLAG, AT(repair), TAKES_REPAIR, 0, OPTIONS_OF_VERB, NULL,
      "also switch on the threads that do not sample because thread.prof.active is false in them: "
      "each is stopped once; and prof.thread_active_init, if it is false"},
-    {"allow-reset", '\0', OPTION_FLAG, AT(allow_reset), TAKES_ALLOW_RESET, 0, OPTIONS_OF_VERB, NULL,
-     "if such a version was built without statistics: allow a call of prof.reset, which drops all "
-     "samples taken so far"},
-    {"force-hooks", '\0', OPTION_FLAG, AT(force_hooks), TAKES_HOOKS, 0, OPTIONS_OF_VERB, NULL,
-     "make the call even if functions of the application may run in it (extent hooks of its "
+    {"allow", '\0', OPTION_ALLOW, AT(allow), TAKES_HOOKS | TAKES_ALLOW_RESET | TAKES_STATS, 0,
+     OPTIONS_OF_VERB, "WHAT",
+     "hooks: make the call even if functions of the application may run in it (extent hooks of its "
      "arenas, a hook for finished dumps); if one takes a lock that the stopped thread owns, both "
      "wait forever"},
 

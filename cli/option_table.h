@@ -16,6 +16,7 @@ enum option_kind {
     OPTION_INSTANCE,
     OPTION_PARALLEL,
     OPTION_MODE,
+    OPTION_ALLOW,
     OPTION_RULE,
     OPTION_BETWEEN,
 };

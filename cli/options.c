@@ -3,6 +3,7 @@
 #include "base/units.h"
 #include "base/util.h"
 #include "cli/message.h"
+#include "cli/operand.h"
 #include "cli/option_table.h"
 #include "run/filename.h"
 #include "run/output.h"
@@ -16,6 +17,7 @@
 enum { PID_LIMIT = 4 << 20 }; /* PID_MAX_LIMIT, include/linux/threads.h */
 enum { NUMBER_MAX = 1000000, FIRST_KEY = 256 /* getopt_long(3)'s for the first row */ };
 enum { INTERVAL_MIN_NS = 100000000 };
+#define INTERVAL_NS 2000000000ull /* of top */
 
 /* The table of options in the form that getopt_long(3) expects. */
 struct getopt_table {
@@ -50,6 +52,14 @@ bool options_is_series(const struct options *options)
 bool options_to_stdout(const struct options *options)
 {
     return options->output && strcmp(options->output, "-") == 0;
+}
+
+bool options_names_directory(const struct options *options, unsigned takes)
+{
+    const char *output = options->output;
+
+    return output && !filename_has_directives(output) &&
+           (takes & TAKES_RULES || (*output && output[strlen(output) - 1] == '/'));
 }
 
 bool options_selective(const struct options *options)
@@ -99,21 +109,23 @@ static bool add_text(const char **list, size_t *count, size_t most, const char *
     return true;
 }
 
-static bool add_word(struct options *options, unsigned takes, const char *text)
+/* Words with commas between them. */
+static bool parse_allowed(const char *text, unsigned *allow)
 {
-    const bool pid_known =
-        options->pid_count > 0 || (options_selective(options) && !options->subprocesses);
+    static const char *const words[] = {"hooks", "reset", "slow"}; /* in the order of ALLOW_* */
+    size_t len, i;
 
-    if (takes & TAKES_FILE) {
-        if (options->file)
-            return add_text(options->more, &options->more_count, OPTIONS_BETWEEN_MAX, text,
-                            "profiles", "");
-        options->file = text;
-        return true;
+    for (;; text += len + 1) {
+        len = strcspn(text, ",");
+        for (i = 0; i < ARRAY_LEN(words); i++)
+            if (strlen(words[i]) == len && memcmp(words[i], text, len) == 0)
+                break;
+        if (i == ARRAY_LEN(words))
+            return false;
+        *allow |= 1u << i;
+        if (!text[len])
+            return true;
     }
-    if (takes & TAKES_NAMES && pid_known)
-        return add_text(options->names, &options->name_count, OPTIONS_NAMES_MAX, text, "names", "");
-    return add_pid(options, text);
 }
 
 /* Parses a value; prints what its right form is, and returns false, if it has another. */
@@ -157,6 +169,11 @@ static bool parse_value(enum option_kind kind, const char *text, void *at)
         }
         message("'%s' is not a mode: must be octal, 0 to 777, such as 640", clean);
         break;
+    case OPTION_ALLOW:
+        if (parse_allowed(text, at))
+            return true;
+        message("'%s' cannot be allowed: must be hooks, reset or slow", clean);
+        break;
     default: /* OPTION_THREAD, OPTION_INSTANCE */
         if (parse_pid(text, at))
             return true;
@@ -173,6 +190,7 @@ static bool set_value(struct options *options, const struct option_row *row, con
 {
     void *at = (char *)options + row->offset;
 
+    options->given[row - option_rows] = true;
     switch (row->kind) {
     case OPTION_FLAG:
         *(bool *)at = true;
@@ -194,6 +212,48 @@ static bool set_value(struct options *options, const struct option_row *row, con
     return true;
 }
 
+/* A process by its pid or name, or the core file of one: the value of an option without it. */
+static bool add_process(struct options *options, unsigned takes, const char *text)
+{
+    const enum operand kind = operand_of(text);
+    char clean[256];
+
+    message_clean(text, clean, sizeof clean);
+    if (kind == OPERAND_NAME && options->name) {
+        message("'%s' is a second name: at most one can be given", clean);
+        return false;
+    }
+    if (kind == OPERAND_PROFILE || (kind == OPERAND_CORE && !(takes & TAKES_CORE))) {
+        message("%s is a %s, and this verb needs a process", clean,
+                kind == OPERAND_CORE ? "core file" : "heap profile");
+        options->instead = kind == OPERAND_CORE ? "jeattach explain" : "jeattach report";
+        options->instead_of = text;
+        return false;
+    }
+    return set_value(options,
+                     option_find(takes & TAKES_CORE, kind == OPERAND_NAME   ? "name"
+                                                     : kind == OPERAND_CORE ? "core"
+                                                                            : "pid"),
+                     text);
+}
+
+static bool add_word(struct options *options, unsigned takes, const char *text)
+{
+    const bool pid_known =
+        options->pid_count > 0 || (options_selective(options) && !options->subprocesses);
+
+    if (takes & TAKES_FILE) {
+        if (options->file)
+            return add_text(options->more, &options->more_count, OPTIONS_BETWEEN_MAX, text,
+                            "profiles", "");
+        options->file = text;
+        return true;
+    }
+    if (takes & TAKES_NAMES && pid_known)
+        return add_text(options->names, &options->name_count, OPTIONS_NAMES_MAX, text, "names", "");
+    return add_process(options, takes, text);
+}
+
 /* Options that no verb has any more, or not this one. */
 static const char *instead_of(const char *name)
 {
@@ -203,7 +263,11 @@ static const char *instead_of(const char *name)
         {"call", "leave it out (jeattach stats --full prints jemalloc's own report, by a call)"},
         {"reset", "jeattach mallctl PID prof.reset=19, which drops all samples taken so far"},
         {"lg-sample", "jeattach mallctl PID prof.reset=19, which drops all samples taken so far"},
-        {"every", "top: -d D is its interval; a series of profiles: jeattach record --every D"},
+        {"interval", "--every D"},
+        {"max", "--count N"},
+        {"force-hooks", "--allow hooks"},
+        {"allow-reset", "--allow reset"},
+        {"allow-slow", "--allow slow"},
         {"share", "leave it out: top reads memory, and stops no thread for that"},
         {"freeze", "leave it out: a profile is read from memory, and no thread is stopped"},
         {"dry-run", "jeattach status PID shows whether a call is possible"},
@@ -285,8 +349,6 @@ static const char *wrong_with_file(const struct options *options)
         return "no profile given: give a file, or - for stdin";
     if (options->base && strcmp(options->file, "-") == 0 && strcmp(options->base, "-") == 0)
         return "only one of the two profiles can come from stdin";
-    if (options->between_count && !options->base)
-        return "--between requires --base: it is for profiles between the two";
     for (size_t i = 0; i < options->between_count; i++)
         if (strcmp(options->between[i], "-") == 0)
             return "a profile given with --between cannot come from stdin";
@@ -296,7 +358,7 @@ static const char *wrong_with_file(const struct options *options)
 }
 
 static const char one_output[] =
-    "-o FILE works with one process only, unless FILE is a directory or contains %p";
+    "-o FILE works with one process only, unless FILE is a directory (DIR/) or contains %p";
 
 const char *options_wrong_with_several(const struct options *options, unsigned takes)
 {
@@ -322,14 +384,16 @@ const char *options_fix(const struct options *options, const char *wrong, const 
                         char *out, size_t size)
 {
     if (options->instead)
-        snprintf(out, size, "%s", options->instead);
+        snprintf(out, size, "%s%s%s", options->instead, options->instead_of ? " " : "",
+                 !options->instead_of                 ? ""
+                 : is_plain_word(options->instead_of) ? options->instead_of
+                                                      : "FILE");
     else if (wrong != one_output)
         snprintf(out, size, "jeattach %s --help", verb);
     else if (is_plain_word(options->output) && strcmp(options->output, "-") != 0)
-        snprintf(out, size, "-o '%%n-%%p.heap'; or make it a directory: mkdir -p %s",
-                 options->output);
+        snprintf(out, size, "-o '%%n-%%p.heap'; or a directory: -o %s/", options->output);
     else
-        snprintf(out, size, "-o '%%n-%%p.heap', or -o DIR, which must exist");
+        snprintf(out, size, "-o '%%n-%%p.heap', or -o DIR/");
     return out;
 }
 
@@ -341,8 +405,6 @@ static const char *wrong_with_choice(const struct options *options)
     if (is_empty_text(options->name) || is_empty_text(options->container) ||
         is_empty_text(options->cgroup))
         return "-n, --container and --cgroup require a value that is not empty";
-    if (options->subprocesses && !pids)
-        return "-s requires a PID: it adds the descendants of that process";
     if (pids && options_selective(options) && !options->subprocesses)
         return "a PID cannot be combined with -n, --container, --cgroup or --all, except with -s";
     if (!pids && !options_selective(options))
@@ -350,34 +412,11 @@ static const char *wrong_with_choice(const struct options *options)
     return NULL;
 }
 
-/* Returns an error in the options of size classes, which are those of stats. */
-static const char *wrong_with_bins(const struct options *options)
-{
-    if (!options->bins)
-        return options->report.rows || options->report.sort ? "--rows and --sort require --bins"
-                                                            : NULL;
-    if (options->threads || options->full)
-        return "--bins cannot be combined with --threads or --full";
-    if (options->core)
-        return "--bins requires a running process, not --core";
-    return NULL;
-}
-
-/* Returns an error in the options of a core file, which is in place of a process. */
+/* Returns an error in the values of the options of a core file; NULL: none. */
 static const char *wrong_with_core(const struct options *options)
 {
     if (is_empty_text(options->core))
         return "--core requires a file, or - for stdin";
-    if (options->pid_count || options_selective(options))
-        return "--core reads a process that has ended: it cannot be combined with a PID, -n, "
-               "--container, --cgroup, --all or -s";
-    if (options->path || options->thread || options->force_hooks || options->call)
-        return "--path, --thread, --call and --force-hooks require a running process, not --core";
-    if (options->full || options->threads || (options->json && options->prometheus))
-        return "--full and --threads require a running process; --json and --prometheus exclude "
-               "each other";
-    if (options->duration_ns)
-        return "-d watches a running process, not --core";
     if (options->output && filename_has_directives(options->output))
         return "with --core, -o names one file, without %p, %n, %t, ...";
     if (options->json && options_to_stdout(options))
@@ -387,56 +426,103 @@ static const char *wrong_with_core(const struct options *options)
 
 static const char *wrong_with_process(const struct options *options, unsigned takes)
 {
-    const char *wrong = takes & TAKES_STATS ? wrong_with_bins(options) : NULL;
+    const char *wrong = options->core ? wrong_with_core(options) : wrong_with_choice(options);
 
-    if (wrong)
-        return wrong;
-    if (options->core)
-        return wrong_with_core(options);
-    if (takes & TAKES_CORE && (options->program || options->report.root))
-        return "--exe and --root require --core";
-    wrong = wrong_with_choice(options);
-    if (wrong)
+    if (wrong || options->core)
         return wrong;
     if (takes & TAKES_NAMES && options->name_count == 0 && !options->list)
         return "no name given: give at least one, or --list";
-    if (options->output && options->path)
-        return "-o and --path exclude each other: -o writes here, --path in the target";
-    if (options->prometheus && (options->json || options->full))
-        return "--prometheus excludes --json and --full";
-    if (options->threads && (options->full || options->prometheus))
-        return "--threads cannot be combined with --full or --prometheus";
-
-    if (takes & TAKES_REFRESH) {
-        if (options->interval_ns < INTERVAL_MIN_NS)
-            return "the interval (-d) must be at least 100ms";
-        if (options->once && options->count)
-            return "--once and --count exclude each other";
-    }
-
-    if (options->call && options->no_call)
-        return "--call and --no-call exclude each other";
+    if (takes & TAKES_REFRESH && options->every_ns < INTERVAL_MIN_NS)
+        return "--every must be at least 100ms";
+    if (options->allow & ALLOW_RESET && !(takes & TAKES_ALLOW_RESET))
+        return "--allow reset is for jeattach on";
+    if (options->allow & ALLOW_SLOW && !(takes & TAKES_STATS))
+        return "--allow slow is for jeattach stats --full";
     if (options->no_call && takes & TAKES_PATH && !options->output)
         return "--no-call requires -o FILE: without -o the process writes the profile, by a call";
-    if (options->no_call && options->thread)
-        return "--no-call cannot be combined with --thread: it stops no thread";
-    if (options->no_call && options->full)
-        return "--no-call and --full exclude each other: only a call makes jemalloc's report";
-
     if (takes & TAKES_RULES && !options->watch.rule_count)
         return "no rule given: add one, such as --when 'rss>80%'";
-    if (takes & TAKES_RULES && !options->output)
-        return "no output directory given: add -o DIR";
-
-    if (takes & TAKES_SERIES) {
-        if (!!options->every_ns + !!options->every_bytes + options->on_new_peak > 1)
-            return "--every, --every-bytes and --on-new-peak exclude each other";
-        if (options->step && !options->on_new_peak)
-            return "--step requires --on-new-peak";
-        if ((options->count || options->keep) && !options_is_series(options))
-            return "--count and --keep require --every, --every-bytes or --on-new-peak";
-    }
+    if (takes & TAKES_RULES && !options->output && !options->watch.command)
+        return "nothing to do when a rule holds: add -o DIR for profiles, or --exec COMMAND";
     return options->pid_count > 1 ? options_wrong_with_several(options, takes) : NULL;
+}
+
+/* ---- options that exclude or require each other ---- */
+
+#define SERIES "every every-bytes on-new-peak"
+#define CHOICE "name container cgroup all"
+
+/* Names of options, separated by blanks. */
+static const struct conflict {
+    unsigned takes;                          /* of these verbs (TAKES_*); 0: of all */
+    const char *given, *excludes, *requires; /* one of given, with one of the others or without */
+    const char *words;
+} conflicts[] = {
+    {0, "call", "no-call", NULL, "--call and --no-call exclude each other"},
+    {0, "no-call", "thread", NULL,
+     "--no-call cannot be combined with --thread: it stops no thread"},
+    {0, "no-call", "full", NULL,
+     "--no-call and --full exclude each other: only a call makes jemalloc's report"},
+    {TAKES_PATH, "path", "output format", NULL,
+     "-o and --path exclude each other: -o writes here, --path in the target"},
+    {TAKES_STATS, "rows sort", NULL, "bins", "--rows and --sort require --bins"},
+    {TAKES_STATS, "bins", "threads full", NULL,
+     "--bins cannot be combined with --threads or --full"},
+    {TAKES_STATS, "bins", "core", NULL, "--bins requires a running process, not --core"},
+    {TAKES_STATS, "prometheus", "json full", NULL, "--prometheus excludes --json and --full"},
+    {TAKES_STATS, "threads", "full prometheus", NULL,
+     "--threads cannot be combined with --full or --prometheus"},
+    {TAKES_REFRESH | TAKES_RULES, "once", "count", NULL, "--once and --count exclude each other"},
+    {TAKES_SERIES, "every", "every-bytes on-new-peak", NULL,
+     "--every, --every-bytes and --on-new-peak exclude each other"},
+    {TAKES_SERIES, "every-bytes", "on-new-peak", NULL,
+     "--every, --every-bytes and --on-new-peak exclude each other"},
+    {TAKES_SERIES, "step", NULL, "on-new-peak", "--step requires --on-new-peak"},
+    {TAKES_SERIES, "count keep", NULL, SERIES,
+     "--count and --keep require --every, --every-bytes or --on-new-peak"},
+    {TAKES_FILE, "between", NULL, "base",
+     "--between requires --base: it is for profiles between the two"},
+    {TAKES_CORE, "exe root", NULL, "core", "--exe and --root require --core"},
+    {TAKES_CORE, "core", "pid subprocesses " CHOICE, NULL,
+     "--core reads a process that has ended: it cannot be combined with a PID, -n, --container, "
+     "--cgroup, --all or -s"},
+    {TAKES_CORE, "core", "path thread allow call full threads duration", NULL,
+     "--path, --thread, --threads, --call, --allow, --full and -d require a running process, "
+     "not --core"},
+    {TAKES_RULES, "on keep mode call no-call", NULL, "output",
+     "--on, --keep, --mode, --call and --no-call require -o DIR: they are for profiles"},
+    {0, "subprocesses", NULL, "pid", "-s requires a PID: it adds the descendants of that process"},
+};
+
+static bool is_given(const struct options *options, const char *name, size_t len)
+{
+    for (size_t i = 0; i < option_row_count; i++)
+        if (options->given[i] && strlen(option_rows[i].name) == len &&
+            memcmp(option_rows[i].name, name, len) == 0)
+            return true;
+    return false;
+}
+
+static bool any_given(const struct options *options, const char *names)
+{
+    for (size_t len; *names; names += len + (names[len] == ' ')) {
+        len = strcspn(names, " ");
+        if (is_given(options, names, len))
+            return true;
+    }
+    return false;
+}
+
+static const char *find_conflict(const struct options *options, unsigned takes)
+{
+    for (size_t i = 0; i < ARRAY_LEN(conflicts); i++) {
+        const struct conflict *row = &conflicts[i];
+        if ((!row->takes || takes & row->takes) && any_given(options, row->given) &&
+            (row->excludes ? any_given(options, row->excludes)
+                           : !any_given(options, row->requires)))
+            return row->words;
+    }
+    return NULL;
 }
 
 /* Returns the first inconsistency, as the text of a usage error; NULL: there is none. */
@@ -445,8 +531,13 @@ static const char *inconsistency(const struct options *options, unsigned takes)
     const char *output = options->output;
     const bool named = output && strcmp(output, "-") != 0;
 
+    const char *wrong;
+
     if (options->help || options->version)
         return NULL;
+    wrong = find_conflict(options, takes);
+    if (wrong)
+        return wrong;
     /* A series and watch always write files, and so does record, whose name is optional. */
     if (options->mode != OUTPUT_MODE_UNSET && !named &&
         !(takes & TAKES_SERIES && !output && !options->report.format))
@@ -476,9 +567,8 @@ bool options_parse(struct options *options, unsigned takes, int argc, char **arg
 
     *options = (struct options){
         .timeout_ns = 30ull * 1000000000,
-        .interval_ns = 2ull * 1000000000,
         .mode = OUTPUT_MODE_UNSET,
-        .watch = {.cooldown_ns = 600ull * 1000000000, .max = 3},
+        .watch = {.cooldown_ns = 600ull * 1000000000},
     };
     optind = 1;
     opterr = 0;
@@ -495,6 +585,8 @@ bool options_parse(struct options *options, unsigned takes, int argc, char **arg
         if (!add_word(options, takes, argv[optind]))
             return false;
 
+    if (takes & TAKES_REFRESH && !options->every_ns)
+        options->every_ns = INTERVAL_NS;
     /* A profile in another format is streamed: to stdout, unless options name an output. */
     if ((takes & TAKES_FILE) && options->json && !options->report.format)
         options->report.format = "json";

@@ -1,6 +1,8 @@
 /* The options and operands of a verb. */
 #pragma once
 
+#include "cli/option_table.h"
+
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -12,30 +14,37 @@ enum { OPTIONS_RULES_MAX = 8, OPTIONS_BETWEEN_MAX = 64 };
 
 /* Which options and operands a verb takes, besides the options of every verb. */
 enum {
-    TAKES_OUTPUT = 1 << 0, /* -o */
-    TAKES_PATH = 1 << 1,   /* --path */
-    TAKES_ALLOW_RESET = 1 << 3,
-    TAKES_STATS = 1 << 5,     /* --full, --prometheus, --threads, --allow-slow */
-    TAKES_FORMAT = 1 << 6,    /* how a profile is shown */
-    TAKES_NAMES = 1 << 7,     /* jemalloc names after the process, --list */
-    TAKES_FILE = 1 << 8,      /* works on a file, not on a process */
-    TAKES_HOST = 1 << 9,      /* no pid: works on the whole host */
-    TAKES_ONE = 1 << 10,      /* works on one process at a time */
-    TAKES_HOOKS = 1 << 11,    /* --force-hooks */
-    TAKES_DURATION = 1 << 12, /* -d */
-    TAKES_SERIES = 1 << 13,   /* --every, --every-bytes, --on-new-peak, --count, --keep */
-    TAKES_SETTLE = 1 << 14,   /* --settle */
-    TAKES_REFRESH = 1 << 15,  /* -d, --count, --once, --sort, and some of TAKES_FORMAT */
-    TAKES_RULES = 1 << 16,    /* --when and its limits; -o is a directory */
-    TAKES_WAY = 1 << 17,      /* --no-call */
-    TAKES_CALL = 1 << 18,     /* --call */
-    TAKES_REPAIR = 1 << 19,   /* --repair */
-    TAKES_CORE = 1 << 20,     /* --core, --exe, --root */
-    TAKES_GROWTH = 1 << 22,   /* --samples, --faults, --period */
-    TAKES_PEEK = 1 << 23,     /* --show-bytes, --samples, --rows */
-    TAKES_FRAG = 1 << 24,     /* how the table of frag is shown */
-    TAKES_ANY = 1 << 25,      /* works on any process, whatever its allocator is */
-    TAKES_SAMPLING = 1 << 26, /* with --all and -s, only on processes whose profiling is on */
+    TAKES_OUTPUT = 1 << 0,      /* -o */
+    TAKES_PATH = 1 << 1,        /* --path */
+    TAKES_ALLOW_RESET = 1 << 3, /* --allow reset */
+    TAKES_STATS = 1 << 5,       /* --full, --prometheus, --threads, --allow slow */
+    TAKES_FORMAT = 1 << 6,      /* how a profile is shown */
+    TAKES_NAMES = 1 << 7,       /* jemalloc names after the process, --list */
+    TAKES_FILE = 1 << 8,        /* works on a file, not on a process */
+    TAKES_HOST = 1 << 9,        /* no pid: works on the whole host */
+    TAKES_ONE = 1 << 10,        /* works on one process at a time */
+    TAKES_HOOKS = 1 << 11,      /* --allow hooks */
+    TAKES_DURATION = 1 << 12,   /* -d */
+    TAKES_SERIES = 1 << 13,     /* --every, --every-bytes, --on-new-peak, --count, --keep */
+    TAKES_SETTLE = 1 << 14,     /* --settle */
+    TAKES_REFRESH = 1 << 15,    /* -d, --every, --count, --once, --sort, and some of TAKES_FORMAT */
+    TAKES_RULES = 1 << 16,      /* --when and its limits; -o is a directory */
+    TAKES_WAY = 1 << 17,        /* --no-call */
+    TAKES_CALL = 1 << 18,       /* --call */
+    TAKES_REPAIR = 1 << 19,     /* --repair */
+    TAKES_CORE = 1 << 20,       /* --core, --exe, --root */
+    TAKES_GROWTH = 1 << 22,     /* --samples, --faults, --period */
+    TAKES_PEEK = 1 << 23,       /* --show-bytes, --count, --rows */
+    TAKES_FRAG = 1 << 24,       /* how the table of frag is shown */
+    TAKES_ANY = 1 << 25,        /* works on any process, whatever its allocator is */
+    TAKES_SAMPLING = 1 << 26,   /* with --all and -s, only on processes whose profiling is on */
+};
+
+/* What is refused unless it is allowed. */
+enum {
+    ALLOW_HOOKS = 1 << 0, /* functions of the application may run in a call */
+    ALLOW_RESET = 1 << 1, /* a call of prof.reset, which drops all samples */
+    ALLOW_SLOW = 1 << 2,  /* a thread may be stopped for seconds */
 };
 
 /* How a profile is shown; NULL or false: not given. */
@@ -50,8 +59,8 @@ struct watch_options {
     const char *rules[OPTIONS_RULES_MAX]; /* --when, unparsed */
     size_t rule_count;
     uint64_t cooldown_ns;
-    unsigned max;
     bool on;
+    const char *command; /* --exec; NULL: none */
 };
 
 struct target_pin;
@@ -68,7 +77,6 @@ struct options {
     uint64_t every_bytes;                      /* 0: not given */
     bool on_new_peak;
     unsigned step;                         /* --step, in percent; 0: not given */
-    uint64_t interval_ns;                  /* -d of top */
     unsigned count, keep;                  /* 0: not given */
     pid_t thread;                          /* 0: any */
     pid_t instance;                        /* --instance, from 1; 0: the default */
@@ -87,16 +95,18 @@ struct options {
     bool once; /* --once */
     bool force;
     int mode; /* --mode; OUTPUT_MODE_UNSET: not given */
-    bool list, no_call, call, force_hooks, allow_reset, full, prometheus, allow_slow;
+    bool list, no_call, call, full, prometheus;
     bool threads, repair;
+    unsigned allow;             /* --allow: ALLOW_* */
     bool bins;                  /* of stats */
     bool by_samples, by_faults; /* --samples, --faults: the only source of stacks */
     bool show_bytes;            /* --show-bytes */
     unsigned period;            /* --period, in page faults; 0: not given */
-    unsigned samples;           /* --samples; 0: not given */
     bool verbose;
-    const char *wrong;   /* after options_parse: what is inconsistent; NULL: nothing */
-    const char *instead; /* after it: what to write in place of an option that is gone; NULL */
+    const char *wrong;      /* after options_parse: what is inconsistent; NULL: nothing */
+    const char *instead;    /* after it: what to write in place of a word that cannot be; NULL */
+    const char *instead_of; /* the last word of that; NULL: none */
+    bool given[OPTION_ROWS_MAX]; /* the rows of option_table.h that were */
     struct profile_options report;
     struct watch_options watch;
 };
@@ -109,6 +119,9 @@ bool options_selective(const struct options *options);
 
 /* True if there is more than one profile: --every and the like. */
 bool options_is_series(const struct options *options);
+
+/* True if -o is a directory, which is made if it does not exist. */
+bool options_names_directory(const struct options *options, unsigned takes);
 
 /* True if the output is stdout: -o -. */
 bool options_to_stdout(const struct options *options);

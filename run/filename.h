@@ -18,6 +18,8 @@
 
 #include <time.h>
 
+/* The name of the process, in safe characters. */
+#define FILENAME_NAME "%n"
 /* With an extension: redis-server-4242-20261120T102233Z-41MiB.heap */
 #define FILENAME_DEFAULT "%n-%p-%t-%r"
 

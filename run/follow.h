@@ -13,6 +13,7 @@ struct follow {
     struct procfs proc;
     struct census *census; /* facts about files, kept between searches */
     struct target_pin pin; /* the process that was found last; pid 0: none yet */
+    bool any_allocator;    /* see selection_find */
     bool done;             /* ignore that process until it ends */
 };
 

@@ -292,6 +292,17 @@ void outfile_close(struct outfile *out)
     out->begun = false;
 }
 
+void outfile_make_directory(const char *path)
+{
+    const size_t len = strlen(path);
+    AUTO_FREE char *name = len > 1 && path[len - 1] == '/' ? strndup(path, len - 1) : strdup(path);
+    struct outfile out = {.begun = false};
+
+    if (name && outfile_find(&out, name, OUTFILE_LAST_LINK) == 0 && out.name && !out.exists)
+        (void)mkdirat(out.dir, out.name, S_IRWXU);
+    outfile_close(&out);
+}
+
 int outfile_replaceable(struct outfile *out, const char *name)
 {
     struct stat st;

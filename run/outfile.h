@@ -50,6 +50,9 @@ int outfile_replaceable(struct outfile *out, const char *name);
 /* Opens the directory at path by the same rules, for readdir(3). Or -errno. */
 int outfile_directory(const char *path);
 
+/* Makes the directory at path, by the same rules, if nothing is there and its parent exists. */
+void outfile_make_directory(const char *path);
+
 /* True if path leads to something that exists and is no regular file. */
 bool outfile_is_irregular(const char *path);
 

@@ -9,6 +9,7 @@
 #include "run/reserve.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -27,6 +28,7 @@ static struct watch_event watching_event(const struct watching *watch, enum watc
     return (struct watch_event){.kind = kind,
                                 .name = watch->attachment.target.stat.comm,
                                 .pid = (int)watch->attachment.target.pid,
+                                .alarms = !watch->request.directory,
                                 .made = watch->made};
 }
 
@@ -110,6 +112,61 @@ static enum course keep_active(struct watching *watch)
     course = rc == FAULT_NONE ? COURSE_ON : course_of(watch);
     return course == COURSE_ON ? report_restored(watch, rc == FAULT_NONE ? NULL : &watch->fault)
                                : course;
+}
+
+/* ---- the command ---- */
+
+static enum course report_command(struct watching *watch, struct command_end end)
+{
+    struct watch_event event = watching_event(watch, EVENT_COMMAND);
+
+    event.command = end;
+    return watching_report(watch, &event, COURSE_ON);
+}
+
+/* The names are for the command: docs/jeattach.1. path: of the profile; "": there is none. */
+static enum course start_command(struct watching *watch, unsigned fired, const char *path)
+{
+    char pid[32], rss[48], limit[48], rule[sizeof watch->rules.list[0].text + 16],
+        file[FILENAME_MAX_BYTES + 32];
+    char name[FILENAME_TEXT_MAX + 16];
+    char *const variables[] = {pid, name, rule, rss, limit, file, NULL};
+    struct filename_facts facts;
+    int err;
+
+    if (!watch->request.command)
+        return COURSE_ON;
+    filename_facts(&facts, &watch->attachment.target);
+    snprintf(pid, sizeof pid, "JEATTACH_PID=%d", (int)watch->attachment.target.pid);
+    snprintf(rule, sizeof rule, "JEATTACH_RULE=%s", watch->rules.list[__builtin_ctz(fired)].text);
+    snprintf(rss, sizeof rss, "JEATTACH_RSS=%" PRIu64, watch->measures.rss);
+    snprintf(limit, sizeof limit, "JEATTACH_LIMIT=%" PRIu64, watch->measures.limit);
+    snprintf(file, sizeof file, "JEATTACH_PROFILE=%s", path);
+    snprintf(name, sizeof name, "JEATTACH_NAME=");
+    (void)filename_expand(FILENAME_NAME, "", &facts, name + strlen(name), sizeof name - strlen(name));
+    err = command_start(&watch->command, watch->request.command, variables);
+    return err ? report_command(watch, (struct command_end){.err = err}) : COURSE_ON;
+}
+
+/* One that succeeds is not mentioned. */
+static enum course look_at_command(struct watching *watch)
+{
+    int status;
+
+    return command_ended(&watch->command, &status) && status
+               ? report_command(watch, (struct command_end){.status = status})
+               : COURSE_ON;
+}
+
+/* The watch ends after its command. */
+static void wait_for_command(struct watching *watch)
+{
+    while (watch->command.pid && !*interrupt_flag()) {
+        const struct pause pause = {.until = clock_now() + SECOND_NS / 20,
+                                    .interrupted = interrupt_flag()};
+        (void)pause_until(&pause);
+        (void)look_at_command(watch);
+    }
 }
 
 /* ---- one profile ---- */
@@ -219,6 +276,19 @@ bool watching_reserve(struct watching *watch)
     return room != NULL;
 }
 
+static enum course make_alarm(struct watching *watch, unsigned fired)
+{
+    struct watch_event event = watching_event(watch, EVENT_ALARM);
+
+    watch->made++;
+    rules_fired(&watch->rules, fired, clock_now());
+    event.rules = &watch->rules;
+    event.fired = fired;
+    event.measures = &watch->measures;
+    return watching_report(watch, &event, COURSE_ON) == COURSE_ON ? start_command(watch, fired, "")
+                                                                  : COURSE_FAILED;
+}
+
 static enum course make_profile(struct watching *watch, unsigned fired)
 {
     struct output output = {.fd = -1};
@@ -232,6 +302,8 @@ static enum course make_profile(struct watching *watch, unsigned fired)
         rules_fired(&watch->rules, fired, clock_now());
         course = report_profile(watch, &watch->capture, fired, output.path);
         last_profile_restart(&watch->last);
+        if (course == COURSE_ON)
+            course = start_command(watch, fired, output.path);
     } else {
         course = course_of(watch);
         if (course == COURSE_ON)
@@ -271,10 +343,13 @@ static enum course write_last(struct watching *watch, enum course end)
 /* A process without memory has ended, or is in execve(2). */
 static enum course measure_once(struct watching *watch)
 {
+    const bool profiles = watch->request.directory;
     enum course course = keep_active(watch);
     struct fault fault;
     unsigned fired;
 
+    if (course == COURSE_ON)
+        course = look_at_command(watch);
     if (course != COURSE_ON)
         return course;
     if (!meter_read(&watch->meter, &watch->measures))
@@ -282,8 +357,8 @@ static enum course measure_once(struct watching *watch)
                                                                              : COURSE_ENDED;
     fired = rules_look(&watch->rules, &watch->measures);
     if (fired)
-        return make_profile(watch, fired);
-    if (clock_now() < watch->last.next_ns)
+        return profiles ? make_profile(watch, fired) : make_alarm(watch, fired);
+    if (!profiles || clock_now() < watch->last.next_ns)
         return COURSE_ON;
     last_profile_take(&watch->last, &watch->attachment, UINT64_MAX);
     if (watch->last.ended.code == FAULT_NONE)
@@ -327,6 +402,7 @@ static enum course watching_run(struct watching *watch)
                 course = COURSE_INTERRUPTED;
         }
     }
+    wait_for_command(watch);
     return course == COURSE_ENDED || course == COURSE_EXECED ? write_last(watch, course) : course;
 }
 
@@ -372,8 +448,10 @@ static fault_code watching_open(struct watching *watch)
     watch->kept_reported = 0;
     watch->kept_next = watch->kept_tell_next = 0;
     watch->attached = true;
-    rc = access_open(&watch->attachment, &watch->request.attach, &watch->fault);
-    if (rc == FAULT_NONE)
+    rc = watch->request.directory
+             ? access_open(&watch->attachment, &watch->request.attach, &watch->fault)
+             : attachment_map(&watch->attachment, &watch->request.attach, &watch->fault);
+    if (rc == FAULT_NONE && watch->request.directory)
         rc = check_first(watch);
     if (rc == FAULT_NONE) {
         watch->metered = true;

@@ -1,9 +1,10 @@
 /*
  * A whole watch: of one process, or of each process in turn that a selector matches. Measures it
- * repeatedly and writes a profile when a rule fires.
+ * repeatedly, and writes a profile, starts a command, or both, when a rule fires.
  */
 #pragma once
 
+#include "run/command.h"
 #include "run/follow.h"
 #include "run/last_profile.h"
 #include "run/meter.h"
@@ -21,6 +22,8 @@ enum course {
 enum watch_event_kind {
     EVENT_WATCHING, /* started to watch a process */
     EVENT_PROFILE,  /* a profile has been written */
+    EVENT_ALARM,    /* a rule has fired, and no profile was asked for */
+    EVENT_COMMAND,  /* the command has failed */
     EVENT_FAILED,   /* no profile could be taken */
     EVENT_RESTORED, /* prof.active was switched off by another program, and on again */
     EVENT_ENDED,    /* the process has ended */
@@ -30,12 +33,12 @@ enum watch_event_kind {
 
 /* The state at the start of a watch. */
 struct watch_start {
-    enum fact active; /* prof.active; unknown with WAY_MEMORY, if memory does not show it */
-    bool switched;    /* the watch has switched it on */
-    unsigned most;    /* profiles of one process */
-    const char *directory;
-    uint64_t rss, locked; /* of the tool, bytes */
-    int lock_err;         /* why nothing is locked; 0: it is */
+    enum fact active;      /* prof.active; unknown with WAY_MEMORY, if memory does not show it */
+    bool switched;         /* the watch has switched it on */
+    unsigned most;         /* profiles of one process */
+    const char *directory; /* NULL: of no profiles */
+    uint64_t rss, locked;  /* of the tool, bytes */
+    int lock_err;          /* why nothing is locked; 0: it is */
 };
 
 struct watch_event {
@@ -43,7 +46,8 @@ struct watch_event {
     const char *name; /* of the process, or what a search waits for */
     int pid;          /* 0: none */
     const struct rules *rules;
-    unsigned fired;                  /* PROFILE, FAILED: bit i is rule i */
+    struct command_end command;      /* COMMAND */
+    unsigned fired;                  /* PROFILE, ALARM, FAILED: bit i is rule i */
     const struct measures *measures; /* NULL: not measured */
     const char *path;                /* PROFILE */
     uint64_t bytes;                  /* PROFILE: of the file */
@@ -57,12 +61,14 @@ struct watch_event {
     enum course course;                   /* STOPPED: why */
     uint64_t retry_ns;                    /* FAILED */
     const struct watch_start *start;      /* WATCHING */
-    unsigned made;                        /* ENDED, STOPPED: profiles of this process */
+    bool alarms;                          /* there are no profiles */
+    unsigned made;                        /* ENDED, STOPPED: profiles or alarms of this process */
 };
 
 struct watch_request {
     struct attach_request attach; /* with pid and pin of the process that is opened next */
-    const char *directory;        /* of the profiles */
+    const char *directory;        /* of the profiles; NULL: none, and any process is watched */
+    const char *command;          /* for each profile or alarm; NULL: none */
     int mode;                     /* of the profiles: output_set_mode */
     unsigned most;                /* profiles of one process */
     unsigned keep;                /* profiles with its name to keep in the directory; 0: 10 */
@@ -93,7 +99,8 @@ struct watching {
     struct capture capture;             /* its memory is kept from one profile to the next */
     struct last_profile last;
     struct watch_start start;
-    unsigned made; /* profiles of this process */
+    struct command command;
+    unsigned made; /* profiles or alarms of this process */
     struct fault fault;
 };
 

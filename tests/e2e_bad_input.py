@@ -56,8 +56,8 @@ def kernel_thread():
 PACKAGED = ("/usr/lib/x86_64-linux-gnu/libjemalloc.so.2", "/usr/lib64/libjemalloc.so.2",
             "/usr/lib/libjemalloc.so.2")
 ANY_ALLOCATOR = ("explain", "leak")  # the verbs that serve any process
-WORDS_OF = {"watch": ("--when", "rss>1%", "--max", "1", "-o", "{}"), "mallctl": ("--list",),
-            "top": ("--once",), "dump": ("-o", "{}/a.heap"), "record": ("-d", "1s", "-o", "{}/b.heap"),
+WORDS_OF = {"watch": ("--when", "rss>1%", "--count", "1", "-o", "{}"), "mallctl": ("--list",),
+            "top": ("--once",), "dump": ("-o", "{}/a.heap"), "record": ("--every", "1s", "-o", "{}/b.heap"),
             "purge": ()}
 
 
@@ -79,7 +79,7 @@ class Words(lib.TestCase):
         return result
 
     def test_garbage_pids(self):
-        garbage = ("abc", "", " ", "12x", "0x10", "1.5", "-1", "0", "+", "1e3", "١٢")
+        garbage = ("", " ", "12x", "0x10", "1.5", "-1", "0", "+", "1e3", "١٢")
         for word in garbage + ("99999999999999999999", "4294967297", "2147483648"):
             with self.subTest(word=word):
                 self.assert_usage("on", word)
@@ -161,19 +161,26 @@ class Words(lib.TestCase):
             (("report", "--value", "inuse-space", profile), "did you mean inuse_space?"),
             (("top", "--sort", "grwoth", "42"), "unknown order 'grwoth': did you mean growth?"),
             (("42", "--instance", "0"), "jeattach explain"),
-            (("42", "dump"), "the verb must come before process 42\n  fix:   jeattach dump 42\n"),
+            (("42", "dump"), "the verb must come before 42\n  fix:   jeattach dump 42\n"),
             (("-p", "42"), "no verb given, so the verb is ps"),
         )
         for words, message in wanted:
             with self.subTest(words=words):
                 self.assertIn(message, self.assert_usage(*words).err)
-        for word in ("frobnicate", "x", "dxmq", "\x1b[31m"):
-            with self.subTest(word=word):
-                result = self.assert_usage(word)
+        for words in (("frobnicate", "42"), ("x", "42"), ("\x1b[31m",)):
+            with self.subTest(words=words):
+                result = self.assert_usage(*words)
                 self.assertNotIn("did you mean", result.err)
                 self.assertNotIn("\x1b", result.err)
                 self.assertIn("must be one of ps, explain, status", result.err)
-                self.assert_usage(word, "--json")
+                self.assert_usage(*words, "--json")
+
+    def test_words_of_other_tools(self):
+        for word, line in (("snapshot", "dump PID -o FILE"), ("diff", "report NEW --base OLD"),
+                           ("list", "ps"), ("flame", "dump PID -o FILE.html")):
+            with self.subTest(word=word):
+                self.assertIn("\n  fix:   jeattach %s\n" % line, self.assert_usage(word, "42").err)
+                self.assertIn("\n  fix:   jeattach %s\n" % line, self.assert_usage(word).err)
 
     def test_unknown_extensions(self):
         """Refused before anything is read or written, with the extensions that there are."""

@@ -123,7 +123,7 @@ class WithoutStatistics(allocators.TestCase):
         """Memory shows where the counts are, so nothing has to be dropped by prof.reset."""
         allocator = self.start()
         for _ in range(2):
-            told = self.on(allocator, "--allow-reset")
+            told = self.on(allocator, "--allow=reset")
             self.assertEqual((told["threads_sampling"], told["threads_unsure"]),
                              (self.THREADS + 1, 0))
             self.assertFalse(told["did_reset"])

@@ -298,6 +298,17 @@ class Input(Case):
                 self.assertIn(said, result.err)
 
 
+    def test_in_the_place_of_a_process(self):
+        before, core = self.crash(self.process_with_samples())
+        del before
+        self.assertEqual(lib.run_tool("stats", core).text, lib.run_tool("stats", "--core", core).text)
+        self.assertEqual(lib.run_tool(core).text, lib.run_tool("explain", "--core", core).text)
+        self.assertIn("(core file", lib.run_tool("stats", core).text)
+        self.assert_failed(lib.run_tool("leak", core), lib.USAGE, "is a core file",
+                           "fix:   jeattach explain " + core)
+        self.assert_failed(lib.run_tool("stats", core, os.getpid()), lib.USAGE, "cannot be combined")
+
+
 class Files(Case):
     """The files of the process: elsewhere, replaced, or not there."""
 

@@ -661,7 +661,7 @@ class PidAlone(Case):
     def test_verb_behind(self):
         result = lib.run_tool(self.idle().pid, "dump")
         self.assertEqual(result.code, lib.USAGE)
-        self.assertIn("the verb must come before process", result.err)
+        self.assertIn("the verb must come before", result.err)
 
 
 if __name__ == "__main__":

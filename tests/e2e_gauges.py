@@ -59,7 +59,7 @@ class Gauges(allocators.TestCase):
                 self.own_gauges(allocator)
                 told = self.read(allocator.pid)
                 names = ("in_use", "sampling", "slabs", "padding", "free_pages", "own_data")
-                words = ("top", "--no-call", "--json", "-d", "100ms", "--count", 3)
+                words = ("top", "--no-call", "--json", "--every", "100ms", "--count", 3)
                 text = self.assert_ran(lib.run_tool(*words, allocator.pid)).text
                 looks = [json.loads(line) for line in text.splitlines()]
                 self.assertEqual(len(looks), 3)
@@ -98,7 +98,7 @@ class Gauges(allocators.TestCase):
         result = lib.run_tool("stats", "--no-call", "--full", os.getpid())
         self.assert_failed(result, lib.USAGE, "--no-call and --full")
         result = lib.run_tool("stats", "--core", os.devnull, "--full")
-        self.assert_failed(result, lib.USAGE, "--full and --threads require a running process")
+        self.assert_failed(result, lib.USAGE, "require a running process, not --core")
 
 
 if __name__ == "__main__":

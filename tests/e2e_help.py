@@ -2,6 +2,7 @@
 
 import os
 import re
+import shlex
 import shutil
 import subprocess
 
@@ -36,10 +37,11 @@ class VerbOptions:
         profile = OPTION.findall(section(text, "Profile options"))
         everywhere = OPTION.findall(help_of())
         self.common = set(name for _, name in everywhere)
+        named = re.findall(r"--([a-z-]+)", section(text, "Profile options (see "))
         listed = re.findall(r"--([a-z-]+)", section(text, "Common options"))
-        self.all = set(name for _, name in own + profile) | set(listed)
+        self.all = set(name for _, name in own + profile) | set(named + listed)
         self.common &= self.all
-        self.profile = set(name for _, name in profile)
+        self.profile = set(named) | set(name for _, name in profile)
         rows = {name: letter for letter, name in everywhere + own + profile if name in self.all}
         self.lettered = [(letter, name) for name, letter in rows.items() if letter]
         self.letters = dict(self.lettered)
@@ -80,6 +82,25 @@ class Help(lib.TestCase):
                 with self.subTest(verb=verb, option=name):
                     err = lib.run_tool(verb, "--" + name, "", "--no-such-option").err
                     self.assertEqual(name not in taken, "this verb has no option" in err, err)
+
+
+    def test_examples(self):
+        """Each is a command line that is understood, with a process and files of ours."""
+        place = self.directory()
+        shutil.copy(os.path.join(lib.ROOT, "tests", "fixtures", "5.2.1.heap"),
+                    os.path.join(place, "now.heap"))
+        shutil.copy(os.path.join(place, "now.heap"), os.path.join(place, "before.heap"))
+        os.mkdir(os.path.join(place, "heaps"))
+        gone = str(1 << 22)
+        for verb in summaries():
+            lines = re.findall(r"^  jeattach(.*?)(?:  .*|)$", help_of(verb).split("\n\n")[1], re.M)
+            self.assertTrue(lines, verb)
+            for line in lines:
+                with self.subTest(line=line):
+                    words = shlex.split(re.sub(r"\b4242\b(?!\.)|\bcore\.4242|redis-server|\bapp\b",
+                                               gone, line).replace("--all", gone))
+                    result = lib.run_tool(*words, cwd=place)
+                    self.assertNotEqual(result.code, lib.USAGE, result)
 
 
 class Manual(lib.TestCase):

@@ -63,7 +63,7 @@ class Hooks(lib.TestCase):
     def assert_refused(self, pid, words, arena):
         result = lib.run_tool(words[0], pid, *words[1:], "--timeout", "5s")
         self.assert_failed(result, lib.REFUSED, "arena %d has extent hooks" % arena, "0x",
-                           "/extents", "--force-hooks")
+                           "/extents", "--allow hooks")
         self.assert_goes_on(pid)
 
     def assert_done(self, pid, words):
@@ -162,10 +162,10 @@ class Hooks(lib.TestCase):
                           ("mallctl", "arena.0.decay"),
                           ("mallctl", "arena.4096.purge"), ("stats", "--full", "--json")):
                 with self.subTest(arena=arena, words=words):
-                    result = lib.run_tool(words[0], pid, *words[1:], "--force-hooks")
+                    result = lib.run_tool(words[0], pid, *words[1:], "--allow=hooks")
                     self.assert_ran(result)
                     wanted = arena == "zero" or words in OF_ALL
-                    self.assertEqual("warning: allowed by --force-hooks" in result.err, wanted)
+                    self.assertEqual("warning: allowed by --allow hooks" in result.err, wanted)
                     self.assert_goes_on(pid)
             self.assertGreater(self.ran(), 0)
 
@@ -211,7 +211,7 @@ while True:
             with self.subTest(words=words):
                 result = lib.run_tool(words[0], process.pid, *words[1:], "--timeout", "5s")
                 self.assert_failed(result, lib.REFUSED, "open, which jemalloc calls",
-                                   "libinterposer.so", "--force-hooks")
+                                   "libinterposer.so", "--allow hooks")
                 self.assert_goes_on(process)
 
     def test_interposed_beside_reading(self):
@@ -224,8 +224,8 @@ while True:
     def test_interposed_and_forced(self):
         """This call comes to none of these functions."""
         process = self.start()
-        result = self.assert_ran(lib.run_tool("on", "--call", "--force-hooks", process.pid))
-        self.assertIn("warning: allowed by --force-hooks: open, which jemalloc calls", result.err)
+        result = self.assert_ran(lib.run_tool("on", "--call", "--allow=hooks", process.pid))
+        self.assertIn("warning: allowed by --allow hooks: open, which jemalloc calls", result.err)
         self.assert_goes_on(process)
 
 

@@ -64,7 +64,7 @@ class Calls(hostile.TestCase):
         told = json.loads(self.called(process, "stats", "--json").out)
         self.assertEqual((told["source"], told["stops"]), ("call", 1))
         self.assertGreater(told["calls"], 0)
-        looks = self.called(process, "top", "--json", "--count", "2", "-d", "100ms").out
+        looks = self.called(process, "top", "--json", "--count", "2", "--every", "100ms").out
         for look in map(json.loads, looks.splitlines()):
             self.assertEqual((look["way"], look["profile"]["stacks"]), ("call", 1))
             held = look["held_ns"]

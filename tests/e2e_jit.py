@@ -193,7 +193,7 @@ class Known(Case):
         jit.write(jit.line(0, "first"))
         jit.call(0)
         top = self.process(
-            [lib.TOOL, "top", str(jit.pid), "-d", "500ms", "--count", "6", "--json"],
+            [lib.TOOL, "top", str(jit.pid), "--every", "500ms", "--count", "6", "--json"],
             stdout=subprocess.PIPE,
             text=True,
         )

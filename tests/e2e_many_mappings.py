@@ -114,7 +114,7 @@ class Mappings(TestCase):
     def verbs(self, pid):
         out = ("-o", "/dev/null", "--force")
         return (("status", pid), ("stats", pid), ("explain", pid), ("frag", pid),
-                ("top", pid, "--once", "-d", "1s"), ("leak", pid, "-d", "1s"), ("dump", pid, *out))
+                ("top", pid, "--once"), ("leak", pid, "-d", "1s"), ("dump", pid, *out))
 
     def run_in_bounds(self, *words):
         result = run_bounded(*words, timeout=HANGS)

@@ -329,12 +329,12 @@ class Hooked(lib.TestCase):
         """The hook runs during the call, and may take a lock that the stopped thread has."""
         pid = self.start()
         result = lib.run_tool("dump", pid)
-        self.assert_failed(result, lib.REFUSED, "experimental.hooks.prof_dump", "--force-hooks")
+        self.assert_failed(result, lib.REFUSED, "experimental.hooks.prof_dump", "--allow hooks")
         self.assertEqual(lib.read_text(self.log), "")
 
     def test_a_plain_dump_that_is_forced_says_so(self):
         pid = self.start()
-        result = self.assert_ran(lib.run_tool("dump", pid, "--force-hooks"))
+        result = self.assert_ran(lib.run_tool("dump", pid, "--allow=hooks"))
         self.assertRegex(result.err, "warning: .*experimental.hooks.prof_dump")
         path = result.text.rstrip("\n")
         self.assertEqual(lib.read_text(self.log), path + " found\n")
@@ -342,7 +342,7 @@ class Hooked(lib.TestCase):
     def test_a_process_that_is_killed_in_the_call(self):
         """The closing line says so: a dead process is not back in its system call."""
         pid = self.start("killed")
-        result = lib.run_tool("dump", pid, "--force-hooks")
+        result = lib.run_tool("dump", pid, "--allow=hooks")
         self.assert_failed(result, lib.GONE, "has ended")
         self.assertIn(" found\n", lib.read_text(self.log))
         self.assertRegex(result.err, r"\] thread %d stopped for .*, and the process has ended\n" % pid)

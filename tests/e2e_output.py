@@ -34,6 +34,21 @@ class ToolSide(lib.TestCase):
             lib.run_tool("dump", victim.pid, "-o", sink), sink.replace("%p", str(victim.pid)))
         self.assert_untouched(victim, result)
 
+    def test_directory_is_made(self):
+        """If it is named as one, for its owner alone, and not where a link leads."""
+        victim = self.victim()
+        place = self.directory()
+        made = os.path.join(place, "heaps")
+        self.assert_ran(lib.run_tool("dump", victim.pid, "-o", made + "/"))
+        self.assertEqual((os.stat(made).st_mode & 0o777, len(os.listdir(made))), (0o700, 1))
+        self.assert_ran(lib.run_tool("dump", victim.pid, "-o", made + "/"))
+        self.assertEqual(len(os.listdir(made)), 2)
+        os.symlink(os.path.join(place, "elsewhere"), os.path.join(place, "link"))
+        for name in ("link/", "a/b/"):
+            self.assert_output_failed(lib.run_tool("dump", victim.pid, "-o", os.path.join(place, name)))
+        self.assertEqual(sorted(os.listdir(place)), ["heaps", "link"])
+        self.assert_unharmed(victim)
+
     def test_output_on_a_full_disk(self):
         victim = self.victim()
         result = lib.run_tool("dump", victim.pid, "-o", "/dev/full")

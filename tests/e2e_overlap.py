@@ -441,7 +441,7 @@ class Watch(TestCase):
 
     def test_by_call(self):
         """Where only a call shows it, each profile restores it for the next one."""
-        grower, watch = self.watched("--when", "rss>20M", "--cooldown", "1ms", "--max", "1000000",
+        grower, watch = self.watched("--when", "rss>20M", "--cooldown", "1ms", "--count", "1000000",
                                      "--call")
         self.assert_ran(lib.run_tool("off", grower.pid))
         grower.grow(30)
@@ -485,7 +485,7 @@ class Watch(TestCase):
         """A record ends below the watch; then the process reaches its limit and is killed."""
         grower = self.grower(active=False, group=self.group(64 * MIB))
         record = self.begin(grower.pid, *VERBS[0])
-        watch = self.watch(grower.pid, "--on", "--when", "rss>60%", "--max", "1")
+        watch = self.watch(grower.pid, "--on", "--when", "rss>60%", "--count", "1")
         watch.started()
         self.end(record)
         grower.order("leak %d %d" % (100 * MIB, 40 * MIB))

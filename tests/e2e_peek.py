@@ -141,7 +141,7 @@ class Peek(lib.TestCase):
         process = self.start()
         core = self.core_of(process)
         lib.end_process(process)
-        words = ("peek", "--core", core, "--json", "--samples", "300000")
+        words = ("peek", "--core", core, "--json", "--count", "300000")
         report = json.loads(self.assert_ran(lib.run_tool(*words)).text)
         rows = {(row["kind"], row["size"]): row for row in report["rows"]}
         blocks = rows["random", 4096]
@@ -256,7 +256,7 @@ class Peek(lib.TestCase):
         process = self.process(["sleep", "100"])
         self.assert_failed(lib.run_tool("peek", str(process.pid)), 5, "jemalloc")
         for samples in ("0", "300001", "x"):
-            self.assertEqual(lib.run_tool("peek", "--samples", samples, "1").code, 2)
+            self.assertEqual(lib.run_tool("peek", "--count", samples, "1").code, 2)
         self.assertEqual(lib.run_tool("peek", "--rows", "x", "1").code, 2)
 
 

@@ -461,7 +461,7 @@ class Permit(lib.TestCase):
 
     def test_usage_as_json(self):
         for words, cause in ((("--bogus",), "unknown option '--bogus'"),
-                             (("x",), "'x' is not a process id")):
+                             (("1x",), "'1x' is not a process id")):
             result = lib.run_tool("on", "--json", *words)
             error = self.assert_json_usage(result)
             self.assertEqual(error["cause"], cause)

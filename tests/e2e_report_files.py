@@ -323,6 +323,23 @@ class Files(lib.TestCase):
         result = lib.run_tool("report", *paths, "--base", other)
         self.assert_failed(result, lib.USAGE, "--base compares only one")
 
+    def test_in_the_place_of_a_process(self):
+        """Shown by report; two are compared, the older one first; no other verb takes one."""
+        place = self.directory()
+        names = [os.path.join(place, name) for name in ("old.heap", "new.heap.gz")]
+        data = lib.read_bytes(os.path.join(lib.ROOT, "tests", "fixtures", "5.2.1.heap"))
+        for name, text in zip(names, (data, gzip.compress(data))):
+            with open(name, "wb") as file:
+                file.write(text)
+        for words, same in ((names[:1], names[:1]), (names[1:], names[1:]),
+                            (names, ["--base", *names]),
+                            ([names[0], "--rows", "1"], [names[0], "--rows", "1"])):
+            told = self.assert_ran(lib.run_tool(*words)).text
+            self.assertEqual(told, lib.run_tool("report", *same).text)
+            self.assertIn("sampled: ", told)
+        for words in (("leak", names[0]), (names[0], "leak")):
+            self.assert_failed(lib.run_tool(*words), lib.USAGE, "fix:   jeattach report " + names[0])
+
     def test_missing_names_that_do_not_matter(self):
         """A message about them follows the answer, and only above one per cent."""
         small = HEAP.replace(b" 2: 500 ", b" 2: 50000 ").replace(b"0x401016 0x402006", b"0x501016 0x502006")

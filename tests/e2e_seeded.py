@@ -58,7 +58,7 @@ class Seeded(lib.TestCase):
         self.assertTrue([name for name in first if function in name], first)
         self.assertIn(function, told["answer"])
         self.assertIn(function, self.screen_of("leak", "-d", LEAK_SECONDS, process.pid))
-        top = self.screen_of("top", "--count", "2", "-d", "1s", "--sort", "growth", process.pid)
+        top = self.screen_of("top", "--count", "2", "--every", "1s", "--sort", "growth", process.pid)
         self.assertIn(function, top)
         if first_in_use:
             profile = os.path.join(self.directory(), "x.heap")

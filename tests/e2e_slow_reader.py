@@ -187,7 +187,7 @@ class EveryVerb(TestCase):
         yield from (("stats", word, pid) for word in ("--full", "--prometheus", "--threads"))
         yield from ((verb, *words, pid) for words in ((), ("--json",)) for verb in ("frag", "peek"))
         yield from (("explain", pid), ("stats", "--bins", pid), ("leak", "--faults", *short))
-        yield from (("top", "--once", pid), ("top", "--count", "2", "-d", "100ms", pid, "--json"))
+        yield from (("top", "--once", pid), ("top", "--count", "2", "--every", "100ms", pid, "--json"))
         yield ("watch", *rule, "--json")
         yield from (("report", "-f", form, self.heap)
                     for form in ("text", "folded", "pprof", "flame", "dot", "json", "raw",

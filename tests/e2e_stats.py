@@ -190,7 +190,7 @@ class Stats(allocators.TestCase):
                     self.assertIn("RSS", self.stats(allocator).text)
                 # Each stop waits for a CPU if there are too few.
                 report = self.assert_ran(lib.run_tool(
-                    "stats", allocator.pid, "--full", "--json", "--allow-slow", "--timeout", "160s",
+                    "stats", allocator.pid, "--full", "--json", "--allow=slow", "--timeout", "160s",
                     timeout=170))
                 self.assertIn("jemalloc", json.loads(report.text))
                 self.assert_well(allocator)

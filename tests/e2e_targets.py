@@ -180,6 +180,22 @@ class Targets(lib.TestCase):
         self.assertEqual([switches(process.pid) for process in both], before)
         self.assertEqual([lib.tracer_of(process.pid) for process in both], [0, 0])
 
+    def test_name_in_the_place_of_a_pid(self):
+        name = self.unique_name()
+        process = self.sleeper(name)
+        self.assert_picks(process, name)
+        self.assertIn("\nnext: ", self.assert_ran(lib.run_tool(name)).text)
+        self.assertEqual(self.assert_ran(lib.run_tool("mallctl", name, "opt.prof")).text,
+                         "opt.prof = true\n")
+        self.assertIn(str(process.pid), self.assert_ran(lib.run_tool("ps", name)).text)
+        other = self.sleeper(name)
+        self.assert_failed(lib.run_tool("status", name), lib.USAGE, "matches 2 processes\n")
+        lib.end_process(other)
+        for words in ((name, str(process.pid)), (name, name)):
+            self.assert_failed(lib.run_tool("status", *words), lib.USAGE)
+        self.assert_none(lib.GONE, name + "x")
+        self.assert_failed(lib.run_tool(name + "x"), lib.GONE, "no process", "it is no verb, either")
+
     def test_all(self):
         name = self.unique_name()
         three = sorted(self.sleeper(name).pid for _ in range(3))
@@ -624,7 +640,7 @@ class Targets(lib.TestCase):
                 self.assert_failed(result, lib.USAGE, "one process")
                 self.assertNotIn("call 1:", result.err)
                 if file in words and words[1] == "-o":
-                    self.assertIn("or make it a directory: mkdir -p %s\n" % file, result.err)
+                    self.assertIn("or a directory: -o %s/\n" % file, result.err)
         self.assertFalse(os.path.exists(file))
 
     def test_a_file_each(self):

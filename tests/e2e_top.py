@@ -27,7 +27,7 @@ SMALL = 64000  # bytes of one keep_small
 MANY = 8000  # stacks: a profile of 2 MB, which takes more than a millisecond on any machine
 ENTER, LEAVE = "\033[?1049h", "\033[?1049l"
 LIMIT = 12  # seconds until a condition must be true
-OFTEN = ("-d", "100ms")
+OFTEN = ("--every", "100ms")
 
 
 class TestCase(hostile.TestCase):
@@ -137,7 +137,7 @@ class Names(TestCase):
         information is read for 5 s of CPU time."""
         process = self.start_bomb()
         before = resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime
-        tool = self.start_top(str(process.pid), "--count", "2", "-d", "1s", "--timeout", "1s")
+        tool = self.start_top(str(process.pid), "--count", "2", "--every", "1s", "--timeout", "1s")
         out, err = tool.communicate(timeout=LIMIT)
         used = resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime - before
         self.assertEqual(tool.returncode, lib.OK, err)
@@ -226,7 +226,7 @@ class Blocks(TestCase):
         pid = os.getpid()
         rows = (
             ([pid, pid], "one process"),
-            (["-d", "10ms", pid], "100ms"),
+            (["--every", "10ms", pid], "100ms"),
             (["--sort", "name", pid], "cur, growth"),
             (["--once", "--count", "2", pid], "--once"),
             (["--count", "0", pid], "number"),
@@ -254,7 +254,7 @@ class FromMemory(TestCase):
 
     def test_ten_a_second(self):
         process = self.sites(stacks=MANY)
-        looks = self.looks(process, "-d", "100ms", "--count", "10", "--no-inlines")
+        looks = self.looks(process, "--every", "100ms", "--count", "10", "--no-inlines")
         self.assertEqual(len(looks), 10)
         for look in looks:
             self.assertEqual((look["way"], look["calls"], look["held_ns"]), ("memory", 0, 0))
@@ -266,7 +266,7 @@ class FromMemory(TestCase):
 
     def test_words(self):
         process = self.sites()
-        result = self.assert_ran(lib.run_tool("top", "--count", "2", "-d", "100ms", process.pid))
+        result = self.assert_ran(lib.run_tool("top", "--count", "2", "--every", "100ms", process.pid))
         self.assertRegex(result.text, r"(?m)^no thread stopped; profile read in [\d.]+ (us|ms), at "
                                       r"most [\d.]+ (us|ms); every 100 ms$")
         self.assertRegex(result.text, r"\n +640 KiB +\d+\.\d% .* keep_large <- ")
@@ -276,7 +276,7 @@ class FromMemory(TestCase):
         """A stopped target is shown as before; the growth before that is seen."""
         process = self.sites()
         tool = self.process(
-            [lib.TOOL, "top", "--no-call", "--json", "-d", "100ms", "--no-inlines",
+            [lib.TOOL, "top", "--no-call", "--json", "--every", "100ms", "--no-inlines",
              str(process.pid)],
             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
             env=lib.tool_environment(), text=True)
@@ -305,7 +305,7 @@ class FromMemory(TestCase):
         self.assertEqual(process.stdout.readline(), b"ready\n")
         self.assert_ran(lib.run_tool("on", process.pid))
         tool = self.process(
-            [lib.TOOL, "top", "--no-call", "--json", "-d", "300ms", "--sort", "growth",
+            [lib.TOOL, "top", "--no-call", "--json", "--every", "300ms", "--sort", "growth",
              str(process.pid)],
             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, env=lib.tool_environment(), text=True)
         for _ in range(200):
@@ -438,14 +438,14 @@ class Lines(TestCase):
         """At most 1 % of the time, whatever was requested; and the output shows it."""
         process = self.unreadable()
         look = json.loads(self.assert_ran(
-            lib.run_tool("top", "--json", "-d", "100ms", "--count", "1", process.pid)).text)
+            lib.run_tool("top", "--json", "--every", "100ms", "--count", "1", process.pid)).text)
         self.assertEqual((look["way"], look["profile"]["stacks"]), ("call", 1))
         if look["held_ns"] <= 10**6:
             self.skipTest("the target was held for less than 1 % of 100 ms")
         held = look["held_ns"]
         self.assertGreaterEqual(look["interval_ns"], min(100 * held, max(10**10, 10 * held)))
         text = self.assert_ran(
-            lib.run_tool("top", "-d", "100ms", "--count", "1", process.pid)).text
+            lib.run_tool("top", "--every", "100ms", "--count", "1", process.pid)).text
         self.assertRegex(text, r"every [\d.]+ \w+, not 100 ms, to stay below 1 %\n")
 
     def assert_misses(self, hold, release, word):
@@ -559,7 +559,7 @@ class OnTerminal(TestCase):
 
     def test_resize_and_keys(self):
         process = self.sites()
-        terminal = self.terminal(process, "-d", "1h")
+        terminal = self.terminal(process, "--every", "1h")
         self.assert_fits(terminal.frames()[-1], 80, 24)
         self.assertTrue(any("keep_large" in line for line in terminal.frames()[-1]))
         self.assertEqual(len(terminal.frames()), 1)
@@ -594,7 +594,7 @@ class OnTerminal(TestCase):
     def test_refresh_by_key(self):
         """r takes the next profile at once; the countdown is to that after it."""
         process = self.sites()
-        terminal = self.terminal(process, "-d", "1h")
+        terminal = self.terminal(process, "--every", "1h")
         self.assertIn("next in 60 min", terminal.frames()[-1][0])
         self.grow(process)
         terminal.write("r")
@@ -606,7 +606,7 @@ class OnTerminal(TestCase):
 
     def test_countdown(self):
         """Between two refreshes the page shows how long is left."""
-        terminal = self.terminal(self.sites(), "-d", "30s")
+        terminal = self.terminal(self.sites(), "--every", "30s")
         terminal.wait(lambda: len({frame[0].split("next in")[1].split("  ")[0]
                                    for frame in terminal.frames()}) >= 3)
         clocks = {frame[0].split()[-1] for frame in terminal.frames()}
@@ -617,7 +617,7 @@ class OnTerminal(TestCase):
     def test_rss_between_refreshes(self):
         """It goes on while the next refresh is far: no thread is stopped for it."""
         process = self.sites()
-        terminal = self.terminal(process, "-d", "1h")
+        terminal = self.terminal(process, "--every", "1h")
         for _ in range(16):
             self.grow(process)
         terminal.wait(lambda: len({line.split("iB")[0] for frame in terminal.frames()
@@ -630,7 +630,7 @@ class OnTerminal(TestCase):
     def test_scrolling(self):
         """Few of the sites fit; the first one is always valid."""
         process = self.sites(stacks=200)
-        terminal = self.terminal(process, "-d", "1h")
+        terminal = self.terminal(process, "--every", "1h")
         self.assertIn("q quits", terminal.frames()[-1][-1])
         terminal.text = ENTER + "\033[?25l"
         terminal.resize(80, 10)
@@ -672,7 +672,7 @@ class OnTerminal(TestCase):
     def test_sparkline(self):
         """The RSS of the last refreshes is a row of bars, the newest last."""
         process = self.sites()
-        terminal = self.terminal(process, "-d", "100ms")
+        terminal = self.terminal(process, "--every", "100ms")
         bars = r"RSS, [\d.]+ m?s: ([^\s\033]{5,16})"
         self.shown(terminal, bars)
         for _ in range(64):
@@ -697,7 +697,7 @@ class OnTerminal(TestCase):
 
     def test_enter_opens_a_stack(self):
         process = self.sites()
-        terminal = Terminal(self, 100, 24, "-d", "1h", process.pid)
+        terminal = Terminal(self, 100, 24, "--every", "1h", process.pid)
         table = self.selected(terminal, "keep_large")
         others = re.findall(r"(?m)%.*  (\w+)", table)
         terminal.write("\n")
@@ -737,7 +737,7 @@ class OnTerminal(TestCase):
 
     def test_p_switches_profiling(self):
         process = self.sites()
-        terminal = self.terminal(process, "-d", "1h")
+        terminal = self.terminal(process, "--every", "1h")
         terminal.write("p")
         self.shown(terminal, r"profiling: on -> off, read back \(one byte written, no thread")
         self.assertFalse(self.is_active(process))
@@ -754,7 +754,7 @@ class OnTerminal(TestCase):
         process = self.sites("prof:true,prof_active:false,lg_prof_sample:0")
         for turn in range(2):
             with self.subTest(turn=turn):
-                terminal = self.terminal(process, "-d", "1h")
+                terminal = self.terminal(process, "--every", "1h")
                 terminal.write("p")
                 self.shown(terminal, r"profiling: (on -> off|off -> on), read back \(one byte written")
                 active = self.is_active(process)
@@ -769,7 +769,7 @@ class OnTerminal(TestCase):
 
     def test_p_without_profiling(self):
         process = self.sites("prof:false")
-        terminal = self.terminal(process, "-d", "1h")
+        terminal = self.terminal(process, "--every", "1h")
         terminal.write("p")
         self.shown(terminal, r"profiling cannot be switched on: profiling was not enabled at start")
         terminal.write("q")
@@ -781,7 +781,7 @@ class OnTerminal(TestCase):
         """The target has one of the two states, and is unharmed."""
         process = self.sites()
         for _ in range(12):
-            terminal = self.terminal(process, "-d", "1h")
+            terminal = self.terminal(process, "--every", "1h")
             terminal.write("p")
             time.sleep(random.uniform(0, 0.02))
             terminal.tool.kill()
@@ -823,7 +823,7 @@ class OnTerminal(TestCase):
 
     def test_target_ends_on_a_terminal(self):
         process = self.sites()
-        terminal = self.terminal(process, "-d", "1h")
+        terminal = self.terminal(process, "--every", "1h")
         process.kill()
         process.wait()
         self.assertEqual(terminal.end(), lib.GONE)
@@ -842,7 +842,7 @@ class OnTerminal(TestCase):
 
     def test_terminal_goes_away(self):
         process = self.sites()
-        terminal = self.terminal(process, "-d", "1h")
+        terminal = self.terminal(process, "--every", "1h")
         os.kill(terminal.tool.pid, signal.SIGHUP)
         self.assertEqual(terminal.end(), lib.OK)
         self.assert_left_alone(process)

@@ -362,7 +362,8 @@ class Verbs(lib.TestCase):
         rows += [("leak", "--reset", "unknown option '--reset'"),
                  ("leak", "--reset",
                   "fix:   jeattach mallctl PID prof.reset=19, which drops all samples taken so far"),
-                 ("top", "--every=2s", "fix:   top: -d D is its interval"),
+                 ("top", "--interval=2s", "fix:   --every D"),
+                 ("dump", "--force-hooks", "fix:   --allow hooks"),
                  ("stats", "--call", "fix:   leave it out"), ("top", "--share", "fix:   leave it out"),
                  ("top", "--share=1", "unknown option '--share")]
         for verb, option, said in rows:

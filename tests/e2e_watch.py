@@ -86,7 +86,7 @@ class Rules(WatchTest):
     def test_growth(self):
         grower = self.grower()
         grower.grow(100)
-        watch = self.watch(grower.pid, "--when", "grow>20%/1s", "--when", "grow>9G/1s", "--max", 1)
+        watch = self.watch(grower.pid, "--when", "grow>20%/1s", "--when", "grow>9G/1s", "--count", 1)
         watch.started()
         for _ in range(12):  # a measurement may be late: growth before the first one is not seen
             grower.grow(int(grower.rss() / MIB / 3))
@@ -126,7 +126,7 @@ class Limits(WatchTest):
     def test_most(self):
         grower = self.grower()
         grower.grow(20)
-        watch = self.watch(grower.pid, "--when", "rss>10M", "--max", 3, "--cooldown", "1ms")
+        watch = self.watch(grower.pid, "--when", "rss>10M", "--count", 3, "--cooldown", "1ms")
         self.assertEqual(watch.code(), OK)
         self.assertEqual(len(self.assert_complete(watch)), 3)
         self.assertEqual(watch.events("stopped")[0]["profiles"], 3)
@@ -146,7 +146,7 @@ class Limits(WatchTest):
             with open(os.path.join(directory, name), "w"):
                 pass
         watch = self.watch(
-            grower.pid, "--when", "rss>10M", "--max", 5, "--keep", 2, "--cooldown", "1ms",
+            grower.pid, "--when", "rss>10M", "--count", 5, "--keep", 2, "--cooldown", "1ms",
             directory=directory,
         )
         self.assertEqual(watch.code(), OK)
@@ -187,16 +187,71 @@ class Limits(WatchTest):
             (("--when", "rss"), "unquoted"),
             (("--when", "rss>110%"), "range"),
             (("--when", "psi.some>5"), "percentage"),
-            (("--max", "3"), "--when"),
+            (("--count", "3"), "--when"),
         ):
             result = lib.run_tool("watch", grower.pid, "-o", directory, *words)
             self.assertEqual(result.code, USAGE, result)
             self.assertIn(said, result.err)
         result = lib.run_tool("watch", grower.pid, "--when", "rss>1G")
         self.assertEqual(result.code, USAGE, result)
-        for output in (os.path.join(directory, "none"), lib.__file__):
+        for output in (os.path.join(directory, "none", "none"), lib.__file__):
             result = lib.run_tool("watch", grower.pid, "--when", "rss>1G", "-o", output)
             self.assert_failed(result, OUTPUT_FAILED, "cannot write")
+
+
+class Alarm(WatchTest):
+    """--exec: a command with the facts in its environment, with a profile or without."""
+
+    def run_alarm(self, process, *words):
+        result = lib.run_tool("watch", process.pid, "--json", "--when", "rss>1M", *words)
+        events = [json.loads(line) for line in result.text.splitlines()]
+        self.assertEqual([event["event"] for event in events][::len(events) - 1],
+                         ["watching", "stopped"])
+        return result, events[1:-1]
+
+    def test_any_process(self):
+        """Without jemalloc, and the command ends before the watch does."""
+        process = self.process(["sleep", "600"])
+        command = "sleep 0.3; env >%s" % os.path.join(self.directory(), "facts")
+        result, [alarm] = self.run_alarm(process, "--once", "--exec", command)
+        self.assertEqual((result.code, alarm["event"]), (OK, "alarm"), result)
+        facts = dict(line.split("=", 1) for line in lib.read_text(command.split(">")[1]).splitlines())
+        self.assertEqual({name: facts["JEATTACH_" + name] for name in ("PID", "NAME", "RULE", "PROFILE")},
+                         {"PID": str(process.pid), "NAME": "sleep", "RULE": "rss>1M", "PROFILE": ""})
+        self.assertEqual(int(facts["JEATTACH_RSS"]), alarm["rss"])
+        self.assertGreater(int(facts["JEATTACH_LIMIT"]), alarm["rss"])
+
+    def test_with_a_profile(self):
+        grower, place = self.grower(), self.directory()
+        seen = os.path.join(place, "seen")
+        result, [profile] = self.run_alarm(grower, "--once", "-o", place, "--exec",
+                                           'cp "$JEATTACH_PROFILE" %s' % seen)
+        self.assertEqual(lib.read_bytes(seen), lib.read_bytes(profile["path"]), result)
+
+    def test_command_that_fails(self):
+        process = self.process(["sleep", "600"])
+        for command, end in (("exit 3", {"exit": 3}), ("kill -9 $$", {"signal": 9})):
+            result, [_, failed] = self.run_alarm(process, "--once", "--exec", command)
+            self.assertEqual(failed["event"], "command", result)
+            self.assertEqual({name: failed[name] for name in end}, end)
+        self.assertIn("was ended by signal 9", result.err)
+
+    def test_command_that_lasts(self):
+        """It is not started twice at the same time."""
+        process = self.process(["sleep", "600"])
+        place = self.directory()
+        result, events = self.run_alarm(process, "--count", "2", "--cooldown", "10ms", "--exec",
+                                        "touch %s/$$; sleep 3" % place)
+        self.assertEqual([event["event"] for event in events], ["alarm", "alarm", "command"], result)
+        self.assertIn("is still running", result.err)
+        self.assertEqual(len(os.listdir(place)), 1)
+
+    def test_what_needs_profiles(self):
+        for words in (("--on",), ("--keep", "3"), ("--call",), ("--mode", "640")):
+            result = lib.run_tool("watch", os.getpid(), "--when", "rss>1M", "--exec", "true", *words)
+            self.assert_failed(result, USAGE, "require -o DIR")
+        result = lib.run_tool("watch", os.getpid(), "--when", "rss>1M")
+        self.assert_failed(result, USAGE, "--exec COMMAND")
 
 
 class State(WatchTest):
@@ -252,7 +307,7 @@ class Ends(WatchTest, allocators.TestCase):
     def test_name_comes_back(self):
         program = self.program()
         grower = self.grower(program=program)
-        watch = self.watch("-n", os.path.basename(program), "--when", "rss>20M", "--max", 1)
+        watch = self.watch("-n", os.path.basename(program), "--when", "rss>20M", "--count", 1)
         for i in range(2):
             self.watched(watch, grower, i + 1)
             grower.grow(30)
@@ -289,7 +344,7 @@ class Ends(WatchTest, allocators.TestCase):
         allocator = self.allocator("5.3.0", words=("--threads", 1))
         tid = allocator.workers()["worker-0"]
         watch = self.watch(allocator.pid, "--thread", tid, "--when", "rss>1M", "--on",
-                           "--cooldown", "1ms", "--max", 100000)
+                           "--cooldown", "1ms", "--count", 100000)
         watch.wait_for("profile")
         allocator.ask("leave")
         event = watch.wait_for("failed")[0]
@@ -324,7 +379,7 @@ class Ends(WatchTest, allocators.TestCase):
         for i in range(10):
             words = ["--on"] if i % 2 else []
             watch = self.watch(
-                victim.pid, "--when", "rss>1M", "--max", 100000, "--keep", 1000000,
+                victim.pid, "--when", "rss>1M", "--count", 100000, "--keep", 1000000,
                 "--cooldown", "1ms", *words, directory=directory)
             if i > 2:  # the first signals arrive before any work is done
                 watch.started()

@@ -172,7 +172,7 @@ class WatchTest(lib.TestCase):
             grower = self.grower(group=self.group(limit))
             grower.grow(34)
             watch = self.watch(
-                grower.pid, "--when", "cgroup>90%", "--when", "rss>90%", "--max", most,
+                grower.pid, "--when", "cgroup>90%", "--when", "rss>90%", "--count", most,
                 "--cooldown", "10m")
             runs.append((grower, watch))
         for _, watch in runs:

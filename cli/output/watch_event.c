@@ -7,15 +7,17 @@
 #include "cli/output/stdout.h"
 #include "cli/rule_text.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/wait.h>
 
 enum { LINE_MAX_BYTES = 1024 };
 
 static const char *const kinds[] = {
     [EVENT_WATCHING] = "watching", [EVENT_PROFILE] = "profile", [EVENT_FAILED] = "failed",
     [EVENT_ENDED] = "ended",       [EVENT_WAITING] = "waiting", [EVENT_STOPPED] = "stopped",
-    [EVENT_RESTORED] = "restored",
+    [EVENT_RESTORED] = "restored", [EVENT_ALARM] = "alarm",     [EVENT_COMMAND] = "command",
 };
 
 /* ---- JSON ---- */
@@ -65,6 +67,8 @@ static void json_profile(struct json *json, const struct watch_event *event)
 static void print_event_json(const struct watch_event *event, const char *cause)
 {
     const struct watch_start *start = event->start;
+    const bool ended = event->kind == EVENT_COMMAND && !event->command.err;
+    const int status = event->command.status;
     struct json json;
 
     json_begin(&json, stdout);
@@ -79,15 +83,17 @@ static void print_event_json(const struct watch_event *event, const char *cause)
     if (start)
         JSON_MEMBERS(&json, FACT("prof.active", start->active),
                      FLAG("switched_on", start->switched), NUMBER("max", start->most),
-                     TEXT("directory", start->directory), NUMBER("own_rss", start->rss),
+                     TEXT_OR_NULL("directory", start->directory), NUMBER("own_rss", start->rss),
                      NUMBER("own_locked", start->locked));
     if (event->kind == EVENT_PROFILE)
         json_profile(&json, event);
     JSON_MEMBERS(&json, WHEN(event->kind == EVENT_RESTORED, NUMBER("count", event->restored)),
                  WHEN(cause, TEXT("cause", cause)),
+                 WHEN(ended && WIFEXITED(status), NUMBER("exit", WEXITSTATUS(status))),
+                 WHEN(ended && WIFSIGNALED(status), NUMBER("signal", WTERMSIG(status))),
                  WHEN(event->retry_ns, NUMBER("retry_ns", event->retry_ns)),
                  WHEN(event->kind == EVENT_ENDED || event->kind == EVENT_STOPPED,
-                      NUMBER("profiles", event->made)));
+                      NUMBER(event->alarms ? "alarms" : "profiles", event->made)));
     json_end(&json);
 }
 
@@ -115,15 +121,20 @@ static void append_start(char *line, const struct watch_event *event)
 
     append(line, "rss %s, limit %s; ", units_bytes((double)event->measures->rss, rss),
            units_bytes((double)event->measures->limit, limit));
-    if (start->switched)
+    if (event->alarms)
+        append(line, "no profile is written");
+    else if (start->switched)
         append(line, "profiling switched on");
     else if (start->active == FACT_UNKNOWN)
         append(line, "whether profiling is active is not known without a call");
     else
         append(line, "profiling %s",
                start->active == FACT_YES ? "active" : "NOT ACTIVE (use --on to switch it on)");
-    append(line, "; at most %u profile%s written to %s; ", start->most, start->most == 1 ? "" : "s",
-           message_clean(start->directory, clean, sizeof clean));
+    if (event->alarms)
+        append(line, "; at most %u alarm%s; ", start->most, start->most == 1 ? "" : "s");
+    else
+        append(line, "; at most %u profile%s written to %s; ", start->most,
+               start->most == 1 ? "" : "s", message_clean(start->directory, clean, sizeof clean));
     if (start->lock_err)
         append(line, "jeattach's memory is not locked: %s", strerror(start->lock_err));
     else
@@ -181,8 +192,22 @@ static void append_restored(char *line, const struct watch_event *event, const c
                message_clean(cause, clean, sizeof clean));
 }
 
+static void append_command(char *line, const struct command_end *end)
+{
+    append(line, "the command of --exec ");
+    if (end->err == EBUSY)
+        append(line, "is still running, and is not started again");
+    else if (end->err)
+        append(line, "cannot be started: %s", strerror(end->err));
+    else if (WIFEXITED(end->status))
+        append(line, "has ended with exit code %d", WEXITSTATUS(end->status));
+    else
+        append(line, "was ended by signal %d", WTERMSIG(end->status));
+}
+
 static void print_words(const struct watch_event *event, const char *cause)
 {
+    const char *made = event->alarms ? "alarms" : "profiles written";
     char line[LINE_MAX_BYTES] = "";
     char clean[PROCESS_TEXT];
 
@@ -194,14 +219,18 @@ static void print_words(const struct watch_event *event, const char *cause)
         append_start(line, event);
     else if (event->kind == EVENT_PROFILE)
         append_profile(line, event);
+    else if (event->kind == EVENT_ALARM)
+        append_fired(line, event);
+    else if (event->kind == EVENT_COMMAND)
+        append_command(line, &event->command);
     else if (event->kind == EVENT_FAILED)
         append_failed(line, event, cause);
     else if (event->kind == EVENT_RESTORED)
         append_restored(line, event, cause);
     else if (event->kind == EVENT_ENDED)
-        append(line, "has ended; profiles written: %u", event->made);
+        append(line, "has ended; %s: %u", made, event->made);
     else if (event->kind == EVENT_STOPPED)
-        append(line, "no longer watched: %s; profiles written: %u", cause, event->made);
+        append(line, "no longer watched: %s; %s: %u", cause, made, event->made);
     message("%s", line);
 }
 
@@ -213,7 +242,7 @@ fault_code watch_event_print(const struct options *options, const struct watch_e
         print_event_json(event, cause);
     else if (event->kind == EVENT_PROFILE)
         printf("%s\n", event->path);
-    if (!options->quiet || event->kind == EVENT_FAILED)
+    if (!options->quiet || event->kind == EVENT_FAILED || event->kind == EVENT_COMMAND)
         print_words(event, cause);
     return stdout_check(fault);
 }

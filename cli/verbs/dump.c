@@ -187,7 +187,10 @@ static int dump_main(const struct options *options, pid_t pid)
 const struct verb verb_dump = {
     .name = "dump",
     .summary = "write a heap profile, here (-o) or in the target",
-    .synopses = {"[options] PID...", "--core FILE [--exe FILE] [--root DIR] [options]"},
+    .synopses = {"[options] PROCESS...", "--core FILE [--exe FILE] [--root DIR] [options]"},
+    .examples = {{"jeattach dump 4242 -o now.heap", "the profile as it is now"},
+                 {"jeattach dump 4242 -o now.html", "the same as a flame graph"},
+                 {"jeattach dump core.4242 -o then.heap", "of a process that has died"}},
     .takes = TAKES_OUTPUT | TAKES_PATH | TAKES_FORMAT | TAKES_HOOKS | TAKES_WAY | TAKES_CALL |
              TAKES_CORE,
     .intro = "With -o, reads the heap profile out of the memory of the process: no call, no\n"
@@ -205,7 +208,8 @@ const struct verb verb_dump = {
             {"output", NULL,
              "write the profile to this file, here, completely or not at all; - is stdout. On the "
              "target's side nothing is created: it needs no file, no file descriptor and no disk "
-             "space. If FILE is a directory, or contains %p, %n, %t, ... (see jeattach record "
+             "space. If FILE is a directory (DIR/ makes it), or contains %p, %n, %t, ... (see "
+             "jeattach record "
              "--help), each process gets a new file"},
             {"force", NULL,
              "replace the file of -o or --path if it exists; without it, existing files are never "

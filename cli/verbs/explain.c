@@ -116,7 +116,10 @@ static int explain_main(const struct options *options, pid_t pid)
 const struct verb verb_explain = {
     .name = "explain",
     .summary = "explain the memory of a process on one screen",
-    .synopses = {"[options] PID...", "--core FILE [--exe FILE] [--root DIR] [options]"},
+    .synopses = {"[options] PROCESS...", "--core FILE [--exe FILE] [--root DIR] [options]"},
+    .examples = {{"jeattach 4242", "what fills the process, and what to do next"},
+                 {"jeattach explain 4242 -d 60s", "also what grows, by a longer look"},
+                 {"jeattach explain core.4242", "the same of a process that has died"}},
     .takes = TAKES_DURATION | TAKES_CORE | TAKES_ANY,
     .intro = "The first command for a process whose memory is in question: jeattach PID is\n"
              "the same. Shows on one screen the largest facts, what the memory consists of,\n"

@@ -118,7 +118,9 @@ static int frag_main(const struct options *options, pid_t pid)
 const struct verb verb_frag = {
     .name = "frag",
     .summary = "show which stacks keep free memory from being returned",
-    .synopses = {"[options] PID..."},
+    .synopses = {"[options] PROCESS..."},
+    .examples = {{"jeattach frag 4242", "what holds free memory back, and what helps"},
+                 {"jeattach frag 4242 -v", "with whole stacks"}},
     .takes = TAKES_FRAG | TAKES_WAY,
     .intro = "Shows what of the memory of a process is free but not returned to the kernel,\n"
              "and why. The first line is the answer: where most of it is. The rows below it\n"

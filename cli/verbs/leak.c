@@ -403,7 +403,10 @@ static int leak_main(const struct options *options, pid_t pid)
 const struct verb verb_leak = {
     .name = "leak",
     .summary = "show what grows in a process, and which calls make it grow",
-    .synopses = {"[options] PID..."},
+    .synopses = {"[options] PROCESS..."},
+    .examples = {{"jeattach leak 4242", "a minute: what grows, by which calls"},
+                 {"jeattach leak 4242 -d 10m -o growth.html", "ten, with a flame graph of it"},
+                 {"jeattach leak redis-server -d 10s --json", "for a script"}},
     .takes = TAKES_OUTPUT | TAKES_FORMAT | TAKES_DURATION | TAKES_SETTLE | TAKES_HOOKS | TAKES_WAY |
              TAKES_GROWTH | TAKES_ANY,
     .intro = "Watches any process for a while, whatever its allocator is. The first line is\n"

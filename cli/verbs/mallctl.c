@@ -387,7 +387,10 @@ static int mallctl_main(const struct options *options, pid_t pid)
 const struct verb verb_mallctl = {
     .name = "mallctl",
     .summary = "read or write any setting or counter of jemalloc, by its name",
-    .synopses = {"[options] PID NAME[=VALUE]...", "[options] PID --list [PATTERN]..."},
+    .synopses = {"[options] PROCESS NAME[=VALUE]...", "[options] PROCESS --list [PATTERN]..."},
+    .examples = {{"jeattach mallctl 4242 opt.lg_prof_sample", "read a setting"},
+                 {"jeattach mallctl 4242 arena.0.dirty_decay_ms=5000", "change one"},
+                 {"jeattach mallctl 4242 --list 'opt.*'", "names and values"}},
     .takes = TAKES_NAMES | TAKES_HOOKS,
     .intro = "Reads, writes or triggers up to 20 names of jemalloc in one stop; a name that\n"
              "was written is read back. Statistics (stats.*) are updated first. All names are\n"

@@ -48,7 +48,7 @@ static void print_peek(const struct job *job, const struct peek *peek)
 static fault_code perform_peek(struct job *job, void *ctx, struct fault *fault)
 {
     struct peek *peek = malloc(sizeof *peek);
-    const struct peek_request request = {.samples = job->options->samples,
+    const struct peek_request request = {.samples = job->options->count,
                                          .is_still = job->origin != NULL};
     fault_code rc;
 
@@ -71,8 +71,8 @@ static int peek_main(const struct options *options, pid_t pid)
 {
     size_t rows;
 
-    if (options->samples > PEEK_SAMPLES_MAX) {
-        message("--samples must be a number from 1 to %d", PEEK_SAMPLES_MAX);
+    if (options->count > PEEK_SAMPLES_MAX) {
+        message("--count must be a number from 1 to %d", PEEK_SAMPLES_MAX);
         return EXIT_USAGE;
     }
     if (!set_peek_rows(options, &rows))
@@ -86,7 +86,9 @@ static int peek_main(const struct options *options, pid_t pid)
 const struct verb verb_peek = {
     .name = "peek",
     .summary = "show what the objects in the heap are, by a sample",
-    .synopses = {"[options] PID...", "--core FILE [--exe FILE] [--root DIR] [options]"},
+    .synopses = {"[options] PROCESS...", "--core FILE [--exe FILE] [--root DIR] [options]"},
+    .examples = {{"jeattach peek 4242", "what the objects are"},
+                 {"jeattach peek core.4242 --rows 0", "all rows, of a process that has died"}},
     .takes = TAKES_PEEK | TAKES_CORE,
     .intro = "Takes a random sample of the live objects, of each size class in proportion to\n"
              "its bytes, and describes them by what they begin with:\n"
@@ -118,6 +120,7 @@ const struct verb verb_peek = {
              "bytes are not in memory is only counted, below the table.\n",
     .options =
         {
+            {"count", NULL, "look at N objects at most (default 20000)"},
             {"rows", NULL, "show at most N rows (default 12, with --json all); 0: all"},
             {"json", NULL, "print the result as JSON; bytes of objects only with --show-bytes"},
         },

@@ -245,6 +245,9 @@ const struct verb verb_ps = {
     .name = "ps",
     .summary = "list the processes on this host that use jemalloc",
     .synopses = {"[options]"},
+    .examples = {{"jeattach", "all processes that use jemalloc"},
+                 {"jeattach ps -n redis-server", "those of that name"},
+                 {"jeattach ps --container 4f1c --json", "those of a container, for a script"}},
     .takes = TAKES_HOST,
     .intro = "Lists the processes on this host that use jemalloc, including those in\n"
              "containers. Stops nothing and calls nothing. Values that cannot be read from\n"

@@ -173,7 +173,8 @@ static int purge_main(const struct options *options, pid_t pid)
 const struct verb verb_purge = {
     .name = "purge",
     .summary = "return unused memory from jemalloc to the kernel",
-    .synopses = {"[options] PID..."},
+    .synopses = {"[options] PROCESS..."},
+    .examples = {{"jeattach purge 4242", "return unused memory; RSS before and after"}},
     .takes = TAKES_HOOKS,
     .intro = "Makes jemalloc return the unused pages of all arenas to the kernel\n"
              "(arena.<i>.purge); prints the RSS of the process and what jemalloc counts of it\n"

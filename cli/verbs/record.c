@@ -170,7 +170,10 @@ static int record_main(const struct options *options, pid_t pid)
 const struct verb verb_record = {
     .name = "record",
     .summary = "sample for a while, write a profile, restore the former state",
-    .synopses = {"[options] PID..."},
+    .synopses = {"[options] PROCESS..."},
+    .examples = {{"jeattach record 4242 -d 30s -o load.html", "30 s, as a flame graph"},
+                 {"jeattach record 4242 --every 1h --keep 24 -o heaps", "one an hour, the last 24"},
+                 {"jeattach record 4242 --on-new-peak -o 'peak-%t.heap'", "at each new peak"}},
     .takes = TAKES_OUTPUT | TAKES_FORMAT | TAKES_DURATION | TAKES_SERIES | TAKES_HOOKS | TAKES_WAY |
              TAKES_CALL,
     .intro = "Switches profiling on, waits, takes a profile, restores the former value of\n"

@@ -4,6 +4,7 @@
 #include "cli/faults.h"
 #include "cli/message.h"
 #include "cli/notes.h"
+#include "cli/operand.h"
 #include "cli/presentation.h"
 #include "cli/verbs/verbs.h"
 #include "cli/words.h"
@@ -178,23 +179,10 @@ static int open_map_of_process(const char *file)
     return fd;
 }
 
-/* A regular file, or -errno. A pipe is not opened: its writer would take us for its reader. */
-static int open_named(const char *path)
-{
-    AUTO_CLOSE int fd = -1;
-    struct stat st;
-
-    if (stat(path, &st) ||
-        (S_ISREG(st.st_mode) &&
-         ((fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK)) < 0 || fstat(fd, &st))))
-        return -errno;
-    return S_ISREG(st.st_mode) ? steal_fd(&fd) : -EINVAL;
-}
-
 static bool check_named(const char *option, const char *path)
 {
     char clean[256];
-    AUTO_CLOSE int fd = path ? open_named(path) : -1;
+    AUTO_CLOSE int fd = path ? operand_open(path) : -1;
 
     if (path && fd < 0)
         message("%s %s: %s", option, message_clean(path, clean, sizeof clean),
@@ -206,7 +194,7 @@ static int open_report_map(void *ctx)
 {
     const struct options *options = ctx;
 
-    return options->report.perf_map ? open_named(options->report.perf_map)
+    return options->report.perf_map ? operand_open(options->report.perf_map)
                                     : open_map_of_process(options->file);
 }
 
@@ -238,7 +226,7 @@ static bool check_several(const struct options *options)
 /* jeprof's words: the program before its profile. */
 static void take_program(struct options *options)
 {
-    AUTO_CLOSE int fd = options->more_count ? open_named(options->file) : -1;
+    AUTO_CLOSE int fd = options->more_count ? operand_open(options->file) : -1;
     char magic[SELFMAG];
 
     if (options->program || fd < 0 || !file_read(fd, 0, magic, sizeof magic) ||
@@ -356,6 +344,9 @@ const struct verb verb_report = {
     .name = "report",
     .summary = "show a profile from a file as a table, flame graph, pprof, ...",
     .synopses = {"[options] FILE...", "[options] PROGRAM FILE..."},
+    .examples = {{"jeattach report now.heap", "the largest stacks"},
+                 {"jeattach report now.heap --base before.heap", "what has grown"},
+                 {"jeattach report now.heap --focus parse -o parse.html", "some stacks"}},
     .takes = TAKES_OUTPUT | TAKES_FORMAT | TAKES_FILE,
     .intro = "Shows a heap profile in jemalloc's own format, from any machine; - is stdin. The\n"
              "numbers are estimates of the memory in use, computed from the samples as jeprof\n"

@@ -33,7 +33,7 @@ static fault_code report_held(struct attachment *attachment, void *ctx, struct f
     struct stats *stats = ctx;
     const struct stats_request request = {.options = stats->job->options->json ? "J" : "",
                                           .message_at = stats->message_at,
-                                          .allow_slow = stats->job->options->allow_slow,
+                                          .allow_slow = stats->job->options->allow & ALLOW_SLOW,
                                           .consent = &attachment->caller.hooks,
                                           .sink = &stats->sink};
 
@@ -148,7 +148,10 @@ static int stats_main(const struct options *options, pid_t pid)
 const struct verb verb_stats = {
     .name = "stats",
     .summary = "show where the memory is, by the counts of jemalloc and the kernel",
-    .synopses = {"[options] PID...", "--core FILE [--exe FILE] [--root DIR] [options]"},
+    .synopses = {"[options] PROCESS...", "--core FILE [--exe FILE] [--root DIR] [options]"},
+    .examples = {{"jeattach stats 4242", "parts of the memory that add up to the RSS"},
+                 {"jeattach stats 4242 --bins", "by the size of the objects"},
+                 {"jeattach stats --all --prometheus", "metrics of all processes"}},
     .takes = TAKES_STATS | TAKES_HOOKS | TAKES_CORE | TAKES_WAY,
     .intro = "Shows where the memory of a process is, in rows that add up to the RSS: in use\n"
              "by the program, what sampling adds, free space in slabs and behind large\n"
@@ -185,6 +188,11 @@ const struct verb verb_stats = {
              "print what the table shows in JSON, with jemalloc's own names (stats_allocated, ...) "
              "and where the counts are from; with --full: jemalloc's own report in JSON, byte for "
              "byte as malloc_stats_print(\"J\") makes it (since 4.3)"},
+            {"allow", NULL,
+             "with --full. hooks: make the call even if functions of the application may run in "
+             "it (extent hooks of its arenas); if one takes a lock that the stopped thread owns, "
+             "both wait forever. slow: stop a thread for seconds, as jemalloc before 5.3 needs "
+             "under a seccomp filter"},
             {"rows", NULL, "with --bins: show at most N rows (default 15); 0: all"},
             {"sort", NULL, "with --bins: live (default), waste or size"},
             {"prometheus", NULL,

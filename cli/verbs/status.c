@@ -573,7 +573,9 @@ static int status_main(const struct options *options, pid_t pid)
 const struct verb verb_status = {
     .name = "status",
     .summary = "show whether jemalloc can profile, whether it does, and what to do",
-    .synopses = {"[options] PID...", "--core FILE [--exe FILE] [--root DIR] [options]"},
+    .synopses = {"[options] PROCESS...", "--core FILE [--exe FILE] [--root DIR] [options]"},
+    .examples = {{"jeattach status 4242", "whether it can be profiled, and what to do"},
+                 {"jeattach status redis-server -v", "also its modules, threads and settings"}},
     .takes = TAKES_CORE | TAKES_WAY,
     .intro = "Shows which jemalloc a process uses, whether profiling was compiled in\n"
              "(config.prof), was enabled at start (opt.prof) and is active now (prof.active),\n"

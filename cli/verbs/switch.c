@@ -144,7 +144,7 @@ static void print_remedies(const struct change *change)
                 repairs ? "--repair " : "", pid);
     if (activating->activation.unsure)
         message("%zu threads sample only if they have not sampled before, which a build without "
-                "statistics does not show; jeattach on --allow-reset %d makes all of them sample, "
+                "statistics does not show; jeattach on --allow reset %d makes all of them sample, "
                 "and drops all samples taken so far",
                 activating->activation.unsure, pid);
     if (off && !repairs)
@@ -266,7 +266,9 @@ static int off_main(const struct options *options, pid_t pid)
 const struct verb verb_on = {
     .name = "on",
     .summary = "start sampling allocations (prof.active)",
-    .synopses = {"[options] PID..."},
+    .synopses = {"[options] PROCESS..."},
+    .examples = {{"jeattach on 4242", "start sampling"},
+                 {"jeattach on redis-server --all", "in all processes of that name"}},
     .takes = TAKES_REPAIR | TAKES_ALLOW_RESET | TAKES_HOOKS | TAKES_WAY | TAKES_CALL,
     .intro = "Sets prof.active to true, reads it back, and prints the old and the new value.\n"
              "Repeating it is harmless. Allocations made from now on are sampled; existing\n"
@@ -284,6 +286,12 @@ const struct verb verb_on = {
              "thread.prof.active is false do not sample either: --repair switches them on.\n",
     .options =
         {
+            {"allow", NULL,
+             "hooks: make the call even if functions of the application may run in it (extent "
+             "hooks "
+             "of its arenas); if one takes a lock that the stopped thread owns, both wait forever. "
+             "reset: if such a version was built without statistics, call prof.reset, which drops "
+             "all samples taken so far"},
             {"no-call", NULL,
              "make no call, and stop nothing but the threads that --repair visits; fail if that "
              "is not possible"},
@@ -294,7 +302,9 @@ const struct verb verb_on = {
 const struct verb verb_off = {
     .name = "off",
     .summary = "stop sampling allocations",
-    .synopses = {"[options] PID..."},
+    .synopses = {"[options] PROCESS..."},
+    .examples = {{"jeattach off 4242", "stop sampling"},
+                 {"jeattach off --all", "in each process where it is on"}},
     .takes = TAKES_WAY | TAKES_CALL | TAKES_SAMPLING,
     .intro = "Sets prof.active to false, reads it back, and prints the old and the new value:\n"
              "like on, in the memory of the process or by a call. Samples taken so far stay in\n"

@@ -25,6 +25,7 @@ enum {
 };
 
 struct top {
+    uint64_t begun; /* CLOCK_MONOTONIC ns */
     const struct options *options;
     struct presentation presentation; /* filter and number of rows */
     struct top_refresh refresh;
@@ -59,11 +60,11 @@ static const struct {
         {"hooked",
          "the application has a hook for finished dumps "
          "(experimental.hooks.prof_dump), which would look for the file",
-         "jeattach dump --force-hooks %P, if that hook takes no lock of the application"},
+         "jeattach dump --allow hooks %P, if that hook takes no lock of the application"},
     [TOP_EXTENT_HOOKS] = {"extent_hooks",
                           "the application has extent hooks, which would run in the call and "
                           "might wait for a lock that the stopped thread holds",
-                          "jeattach top --force-hooks %P, if they take no such lock"},
+                          "jeattach top --allow hooks %P, if they take no such lock"},
     [TOP_TOO_LARGE] = {"too_large",
                        "its profile has more than 256 MiB: each refresh would take seconds",
                        "jeattach dump -o FILE %P"},
@@ -399,7 +400,10 @@ static fault_code wait_for_next(struct top *top, struct fault *fault)
 
 static bool is_last(const struct top *top, unsigned done)
 {
-    return top->options->once || (top->options->count && done >= top->options->count);
+    const struct options *options = top->options;
+
+    return options->once || (options->count && done >= options->count) ||
+           (options->duration_ns && clock_now() - top->begun >= options->duration_ns);
 }
 
 static fault_code show_all(struct top *top, struct fault *fault)
@@ -436,7 +440,7 @@ static void leave_screen(struct top *top)
 /* Ctrl-C is the usual end, unless a number of refreshes was requested. */
 static fault_code judge_end(const struct top *top, fault_code rc)
 {
-    bool endless = !top->options->count && !top->options->once;
+    bool endless = !top->options->count && !top->options->once && !top->options->duration_ns;
 
     return rc == FAULT_INTERRUPTED && endless && top->refresh.model.refreshes ? FAULT_NONE : rc;
 }
@@ -445,6 +449,7 @@ static fault_code perform_top(struct top *top, struct fault *fault)
 {
     fault_code rc;
 
+    top->begun = clock_now();
     screen_open(&top->screen, !top->options->json && !top->options->once);
     rc = show_all(top, fault);
     leave_screen(top);
@@ -466,7 +471,7 @@ static struct top_request request_of(const struct top *top)
     const struct options *options = top->options;
 
     return (struct top_request){.samples = &top->presentation.samples,
-                                .interval_ns = options->interval_ns,
+                                .interval_ns = options->every_ns,
                                 .no_inlines = options->report.no_inlines,
                                 .debuginfod = options->report.debuginfod};
 }
@@ -507,7 +512,9 @@ static int top_main(const struct options *options, pid_t pid)
 const struct verb verb_top = {
     .name = "top",
     .summary = "show memory and the largest allocation sites, live",
-    .synopses = {"[options] PID"},
+    .synopses = {"[options] PROCESS"},
+    .examples = {{"jeattach top 4242", "live: q ends it, h lists the keys"},
+                 {"jeattach top 4242 --once", "one screen, also in a pipe"}},
     .takes = TAKES_REFRESH | TAKES_ONE | TAKES_HOOKS | TAKES_WAY,
     .intro = "Shows, at each refresh, the RSS and the parts of it, with rates per second,\n"
              "and the allocation sites that hold the most or grow the fastest. A site is the\n"
@@ -523,9 +530,11 @@ const struct verb verb_top = {
              "column; the arrows, j, k, PgUp, PgDn, g and G select a site, and Enter opens its\n"
              "stack: Esc, q or Enter goes back. p switches profiling on or off, as the verbs\n"
              "on and off do, and it stays so at the end. The exit code is then 0, or 130\n"
-             "before --count is reached. It is 3 if the process ends.\n",
+             "before --count or -d is reached. It is 3 if the process ends.\n",
     .options =
         {
+            {"duration", NULL, "end after this time: 30s, 5m, 1h"},
+            {"every", NULL, "time between two refreshes (default 2s, at least 100ms)"},
             {"count", NULL, "end after N refreshes"},
             {"once", NULL, "show one refresh, without rates, and do not clear the terminal"},
             {"rows", NULL,

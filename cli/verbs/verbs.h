@@ -7,7 +7,12 @@
 
 #include "cli/options.h"
 
-enum { VERB_SYNOPSES_MAX = 2, VERB_OPTIONS_MAX = 7 };
+enum { VERB_SYNOPSES_MAX = 2, VERB_EXAMPLES_MAX = 3, VERB_OPTIONS_MAX = 7 };
+
+/* A command line, and what it is for: at most 79 columns with the two blanks before each. */
+struct verb_example {
+    const char *line, *purpose;
+};
 
 /* An option of which a verb has more to say than the table of options. */
 struct option_help {
@@ -20,6 +25,7 @@ struct verb {
     const char *name;
     const char *summary;                     /* one line of the overview */
     const char *synopses[VERB_SYNOPSES_MAX]; /* the words after the name */
+    struct verb_example examples[VERB_EXAMPLES_MAX]; /* what is typed most */
     unsigned takes;                          /* TAKES_*: its options and operands */
     const char *intro;                       /* paragraphs of --help, before the options */
     const char *notes;                       /* and after them; NULL: none */

@@ -9,6 +9,8 @@
 
 #include <stdio.h>
 
+enum { PROFILES_DEFAULT = 3 };
+
 struct watcher {
     const struct options *options;
     struct options quiet; /* for the job: events are printed instead of its messages */
@@ -100,7 +102,7 @@ static int look_first(struct watcher *watcher)
         return EXIT_DONE;
     if (end == FOLLOW_WAITING && count == 0)
         return watch_report_waiting(watch) == COURSE_ON ? EXIT_DONE : EXIT_OUTPUT;
-    code = choose_targets(&targets, watcher->options, 0);
+    code = choose_targets(&targets, watcher->options, watcher->options->output ? 0 : TAKES_ANY);
     targets_free(&targets);
     return code;
 }
@@ -114,14 +116,17 @@ static int perform_watch(struct watcher *watcher, pid_t pid)
     struct fault *fault = &watch->watching.fault;
     int code;
 
-    if (watch_check_directory(watcher->options->output, fault) != FAULT_NONE)
+    if (watcher->options->output &&
+        watch_check_directory(watcher->options->output, fault) != FAULT_NONE)
         return message_fault(&subject, fault);
     if (pid)
         return watch_code(watcher, watch_process(watch));
-    if (follow_open(&watch->follow, &selector, fault) == FAULT_NONE)
+    if (follow_open(&watch->follow, &selector, fault) == FAULT_NONE) {
+        watch->follow.any_allocator = !watcher->options->output;
         code = look_first(watcher);
-    else
+    } else {
         code = message_fault(&search, fault);
+    }
     if (code == EXIT_DONE)
         code = watch_code(watcher, watch_matching(watch));
     follow_close(&watch->follow);
@@ -142,7 +147,10 @@ static int watch_main(const struct options *options, pid_t pid)
     watcher.watch.endless = !options->once;
     watching->request = (struct watch_request){.attach = job_request(&watcher.job, pid),
                                                .directory = options->output,
-                                               .most = options->once ? 1 : options->watch.max,
+                                               .command = options->watch.command,
+                                               .most = options->once    ? 1
+                                                       : options->count ? options->count
+                                                                        : PROFILES_DEFAULT,
                                                .mode = options->mode,
                                                .keep = options->keep,
                                                .on = options->watch.on,
@@ -168,11 +176,16 @@ static int watch_main(const struct options *options, pid_t pid)
 const struct verb verb_watch = {
     .name = "watch",
     .summary = "write a profile at a size, near a memory limit, or under pressure",
-    .synopses = {"[options] PID --when RULE... -o DIR", "[options] -n NAME --when RULE... -o DIR"},
+    .synopses = {"[options] PROCESS --when RULE... -o DIR",
+                 "[options] PROCESS --when RULE... --exec COMMAND"},
+    .examples = {{"jeattach watch 4242 --when 'rss>8G' --once -o heaps", "a profile at 8 GiB"},
+                 {"jeattach watch app --when 'cgroup>90%' --on -o heaps", "near the limit"},
+                 {"jeattach watch 4242 --when 'rss>80%' --exec ./page-me", "an alarm"}},
     .takes = TAKES_OUTPUT | TAKES_RULES | TAKES_ONE | TAKES_HOOKS | TAKES_WAY | TAKES_CALL,
     .intro = "Waits until a rule holds, then reads a profile out of the memory of the process,\n"
              "or, where that is not possible, makes a call for it, and writes a file in DIR:\n"
-             "NAME-PID-TIME-RSS.watch.heap, written completely or not at all. Prints its path\n"
+             "NAME-PID-TIME-RSS.watch.heap, written completely or not at all. With --exec it\n"
+             "also starts a command; without -o only that, for any process. Prints the path\n"
              "on stdout, and one line for each event on stderr. Rules must be quoted, because\n"
              "the shell interprets > itself:\n"
              "\n"
@@ -190,13 +203,15 @@ const struct verb verb_watch = {
     .notes = "A process that ends leaves the last profile that was read of it, which takes a\n"
              "hundredth of the time at most: NAME-PID-TIME-RSS-cut-short.watch.heap.\n"
              "\n"
-             "The exit code is 0 after --max profiles, 3 if the process ended, 130 after\n"
+             "The exit code is 0 after --count profiles, 3 if the process ended, 130 after\n"
              "SIGTERM or Ctrl-C, 6 if the process cannot profile, and 9 if DIR cannot be\n"
              "written. With -n, --container or --cgroup it waits for the next process instead\n"
              "of exiting with 0, 3 or 6.\n",
     .options =
         {
-            {"output", "DIR", "write the profiles to this directory (required)"},
+            {"output", "DIR", "write the profiles to this directory, which is made if needed"},
+            {"count", NULL,
+             "write at most N profiles, or start the command N times, of one process (default 3)"},
             {"keep", NULL,
              "keep the last N profiles of this process name and user in DIR; remove older ones "
              "that "

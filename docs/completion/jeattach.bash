@@ -101,22 +101,22 @@ _jeattach()
         record) options+=" --duration --every --every-bytes --on-new-peak --step --count --keep $looks" ;;
         leak) options+=" --duration --samples --faults --period --settle $looks" ;;
         frag) options+=' --rows' ;;
-        peek) options+=' --samples --show-bytes --rows --core --exe --root' ;;
+        peek) options+=' --count --show-bytes --rows --core --exe --root' ;;
         explain) options+=' --duration --core --exe --root' ;;
         report) options+=" --base --between --exe --root --perf-map --sort $looks" ;;
         status) options+=' --core --exe --root' ;;
-        on) options+=' --repair --allow-reset' ;;
+        on) options+=' --repair' ;;
         mallctl) options+=' --list' ;;
-        top) options+=" --interval --count --once --sort $looks_live" ;;
-        watch) options+=' --when --output --mode --max --cooldown --keep --once --on' ;;
-        stats) options+=' --full --prometheus --threads --bins --rows --sort --allow-slow --core --exe --root' ;;
+        top) options+=" --duration --every --count --once --sort $looks_live" ;;
+        watch) options+=' --when --exec --output --mode --count --cooldown --keep --once --on' ;;
+        stats) options+=' --full --prometheus --threads --bins --rows --sort --core --exe --root' ;;
     esac
     case $verb in
         on | off | dump | record | watch) options+=' --call --no-call' ;;
         leak | stats | status | frag | top) options+=' --no-call' ;;
     esac
     case $verb in
-        on | dump | record | leak | watch | top | stats | purge | mallctl) options+=' --force-hooks' ;;
+        on | dump | record | leak | watch | top | stats | purge | mallctl) options+=' --allow' ;;
     esac
 
     # readline splits --option=value into three words.
@@ -129,15 +129,19 @@ _jeattach()
     for ((i = 2; i < ${#COMP_WORDS[@]}; i++)); do
         [ "$i" -eq "$COMP_CWORD" ] && continue
         case ${COMP_WORDS[i - 1]} in
-            -o | --output | --path | --timeout | --thread | --instance | --mode | --rows | -d | --duration | --every | --every-bytes | --step | --interval | \
+            -o | --output | --path | --timeout | --thread | --instance | --mode | --rows | -d | --duration | --every | --every-bytes | --step | \
                 --count | --keep | --settle | -n | --name | --container | --cgroup | --parallel) continue ;;
-            --when | --max | --cooldown) continue ;;
+            --when | --exec | --cooldown | --allow) continue ;;
         esac
         [[ ${COMP_WORDS[i]} =~ ^[0-9]+$ ]] && pids+=("${COMP_WORDS[i]}")
     done
 
     case $option in
-        --when | --max | --keep) return ;; # a rule must be quoted, which readline cannot offer
+        --when | --exec | --keep) return ;; # a rule must be quoted, which readline cannot offer
+        --allow)
+            _jeattach_words "hooks$([ "$verb" = on ] && echo " reset")$([ "$verb" = stats ] && echo " slow")" "$cur"
+            return
+            ;;
         --cooldown)
             _jeattach_words '1m 10m 1h' "$cur"
             return
@@ -189,7 +193,7 @@ _jeattach()
             return
             ;;
         --path | --instance | --focus | --ignore | --hide | --show | --rows | --count | --keep | --step) return ;;
-        -d | --interval | --duration | --every | --settle)
+        -d | --duration | --every | --settle)
             _jeattach_words '10s 30s 5m 1h' "$cur"
             return
             ;;

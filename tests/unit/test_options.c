@@ -173,12 +173,11 @@ static void test_choice_refused(void)
         {0, "--name= "},
         {TAKES_HOST, "--all"},
         {TAKES_HOST, "-s"},
-        {TAKES_REFRESH, "-d 99ms 1"},
+        {TAKES_REFRESH, "--every 99ms 1"},
         {TAKES_REFRESH, "--once --count 2 1"},
         {TAKES_REFRESH, "--count 0 1"},
         {TAKES_REFRESH, "--share 1 1"},
         {TAKES_SETTLE, "--reset 1"},
-        {TAKES_REFRESH, "--every 1s 1"},
         {TAKES_DURATION, "--interval 1s 1"},
         {TAKES_ONE, "1 2"},
         {TAKES_ONE, "--all"},
@@ -193,17 +192,17 @@ static void test_choice_refused(void)
             fprintf(stderr, "  %s\n", rows[i].words);
 }
 
-/* One letter, two meanings. */
 static void test_interval(void)
 {
     struct options options;
 
-    CHECK(parse(&options, TAKES_REFRESH, "-d 5s --count 3 --sort growth 1"));
-    CHECK(options.interval_ns == 5000000000 && options.duration_ns == 0 && options.count == 3);
+    CHECK(parse(&options, TAKES_REFRESH, "--every 5s -d 1m --count 3 --sort growth 1"));
+    CHECK(options.every_ns == 5000000000 && options.duration_ns == 60 * second &&
+          options.count == 3);
     CHECK(strcmp(options.report.sort, "growth") == 0);
-    CHECK(parse(&options, TAKES_REFRESH, "1") && options.interval_ns == 2000000000);
+    CHECK(parse(&options, TAKES_REFRESH, "1") && options.every_ns == 2000000000);
     CHECK(parse(&options, TAKES_DURATION, "-d 5s 1"));
-    CHECK(options.interval_ns == 2000000000 && options.duration_ns == 5000000000);
+    CHECK(options.every_ns == 0 && options.duration_ns == 5000000000);
 }
 
 static void test_many_pids(void)
@@ -322,10 +321,10 @@ static void test_force(void)
     const unsigned takes = TAKES_FORMAT | TAKES_OUTPUT | TAKES_SERIES | TAKES_PATH;
     struct options options;
 
-    CHECK(parse(&options, takes, "--force -o x 42") && options.force && !options.force_hooks);
+    CHECK(parse(&options, takes, "--force -o x 42") && options.force && !options.allow);
     CHECK(parse(&options, takes, "--force --path x 42"));
-    CHECK(parse(&options, takes | TAKES_HOOKS, "--force -o x 42") && !options.force_hooks);
-    CHECK(!parse(&options, takes | TAKES_HOOKS, "--forc -o x 42") && strstr(said, "ambiguous"));
+    CHECK(parse(&options, takes | TAKES_HOOKS, "--force -o x 42") && !options.allow);
+    CHECK(parse(&options, takes | TAKES_HOOKS, "--forc -o x 42") && options.force);
     CHECK(!parse(&options, TAKES_HOOKS, "--force 42") && strstr(said, "no option --force"));
     CHECK(!parse(&options, TAKES_HOOKS, "--forc 42"));
     CHECK(!parse(&options, takes, "--force 42") && strstr(said, "--force requires -o"));
@@ -381,7 +380,7 @@ static void test_help(void)
 
     CHECK(parse(&options, 0, "--help") && options.help);
     CHECK(parse(&options, 0, "-h 1 2 --thread 3") && options.help);
-    CHECK(!parse(&options, 0, "-h x"));
+    CHECK(!parse(&options, 0, "-h 1x"));
 }
 
 /* The options that only some verbs have, and those that exclude each other. */
@@ -392,7 +391,12 @@ static void test_particular(void)
     CHECK(parse(&options, TAKES_STATS, "--full 1") && options.full && !options.prometheus);
     CHECK(parse(&options, TAKES_STATS, "--prometheus 1") && options.prometheus);
     CHECK(parse(&options, TAKES_WAY, "--no-call --json 1 2") && options.no_call);
-    CHECK(parse(&options, TAKES_ALLOW_RESET, "--allow-reset 1 2") && options.allow_reset);
+    CHECK(parse(&options, TAKES_ALLOW_RESET, "--allow reset 1 2") && options.allow == ALLOW_RESET);
+    CHECK(parse(&options, TAKES_STATS | TAKES_HOOKS, "--allow hooks,slow 1") &&
+          options.allow == (ALLOW_HOOKS | ALLOW_SLOW));
+    CHECK(!parse(&options, TAKES_HOOKS, "--allow slow 1") && strstr(said, "--full"));
+    CHECK(!parse(&options, TAKES_HOOKS, "--allow hooks, 1") && strstr(said, "must be hooks"));
+    CHECK(!parse(&options, TAKES_HOOKS, "--allow-hooks 1"));
     CHECK(!parse(&options, TAKES_STATS, "--full --prometheus 1"));
     CHECK(parse(&options, TAKES_STATS, "--full --json 1") && options.full && options.json);
     CHECK(parse(&options, TAKES_STATS, "--prometheus 1 2"));
@@ -400,7 +404,7 @@ static void test_particular(void)
     CHECK(!parse(&options, TAKES_WAY, "--full 1"));
     CHECK(!parse(&options, TAKES_STATS, "--no-call 1"));
     CHECK(!parse(&options, TAKES_STATS | TAKES_WAY, "--call 1"));
-    CHECK(!parse(&options, TAKES_STATS | TAKES_WAY, "--allow-reset 1"));
+    CHECK(!parse(&options, TAKES_STATS | TAKES_WAY, "--allow reset 1"));
 }
 
 /* How a profile is reached: a plain dump cannot do without a call. */
@@ -435,12 +439,13 @@ static void test_names(void)
     CHECK(parse(&options, TAKES_NAMES, "42 --list") && options.list && options.name_count == 0);
     CHECK(parse(&options, TAKES_NAMES, "42 --list opt.*") && options.name_count == 1);
     CHECK(!parse(&options, TAKES_NAMES, "42") && strstr(said, "--list"));
-    CHECK(!parse(&options, TAKES_NAMES, "opt.prof") && strstr(said, "process id"));
+    CHECK(!parse(&options, TAKES_NAMES, "opt.prof") && strstr(said, "no name given"));
     CHECK(!parse(&options, TAKES_NAMES, "--list") && strstr(said, "no process given"));
     CHECK(parse(&options, TAKES_NAMES, "1 a b c d e f g h i j k l m n o p q r s t"));
     CHECK(options.name_count == OPTIONS_NAMES_MAX);
     CHECK(!parse(&options, TAKES_NAMES, "1 a b c d e f g h i j k l m n o p q r s t u"));
-    CHECK(!parse(&options, 0, "1 a") && !parse(&options, 0, "1 --list"));
+    CHECK(!parse(&options, 0, "1 a") && !parse(&options, 0, "a b") &&
+          !parse(&options, 0, "1 --list"));
 }
 
 static void test_rules(void)
@@ -451,8 +456,9 @@ static void test_rules(void)
         "--when rss>1G -o d",
         "42 43 --when rss>1G -o d",
         "42 --when rss>1G",
-        "42 --when rss>1G -o d --max 0",
-        "42 --when rss>1G -o d --max x",
+        "42 --when rss>1G -o d --count 2 --once",
+        "42 --when rss>1G -o d --count 0",
+        "42 --when rss>1G -o d --count x",
         "42 --when rss>1G -o d --keep -1",
         "42 --when rss>1G -o d --keep 1000001",
         "42 --when rss>1G -o d --cooldown 0",
@@ -461,12 +467,12 @@ static void test_rules(void)
     struct options options;
 
     CHECK(parse(&options, takes, "42 --when rss>1G -o d") && options.watch.rule_count == 1);
-    CHECK(options.watch.max == 3 && options.keep == 0 && !options.once);
+    CHECK(options.count == 0 && options.keep == 0 && !options.once);
     CHECK(options.watch.cooldown_ns == 600 * second && !options.watch.on);
-    CHECK(parse(&options, takes,
-                "42 --when a --when b -o d --max 7 --keep 1 --cooldown 1s --once --on"));
+    CHECK(
+        parse(&options, takes, "42 --when a --when b -o d --count 7 --keep 1 --cooldown 1s --on"));
     CHECK(options.watch.rule_count == 2 && strcmp(options.watch.rules[1], "b") == 0);
-    CHECK(options.watch.max == 7 && options.keep == 1 && options.once);
+    CHECK(options.count == 7 && options.keep == 1 && !options.once);
     CHECK(options.watch.cooldown_ns == second && options.watch.on);
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)
         if (!CHECK(!parse(&options, takes, wrong[i])))

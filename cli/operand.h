@@ -1,0 +1,16 @@
+/* A word in the place of a process: its pid, its name, or a file in its stead. */
+#pragma once
+
+enum operand {
+    OPERAND_PID,
+    OPERAND_NAME,    /* as -n */
+    OPERAND_CORE,    /* the path of a core file */
+    OPERAND_PROFILE, /* the path of a heap profile, also packed */
+    OPERAND_NONE,
+};
+
+/* Reads the beginning of the file of that path, if it is a regular one. */
+enum operand operand_of(const char *word);
+
+/* Opens a regular file. Returns its descriptor, or -errno; -EINVAL: another kind of file. */
+int operand_open(const char *path);

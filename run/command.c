@@ -1,0 +1,66 @@
+#include "run/command.h"
+#include "base/util.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+extern char **environ;
+
+static size_t count_of(char *const *list)
+{
+    size_t n = 0;
+
+    while (list[n])
+        n++;
+    return n;
+}
+
+static int spawn(pid_t *pid, const char *line, char *const *variables)
+{
+    char *const words[] = {(char *)"sh", (char *)"-c", (char *)line, NULL};
+    posix_spawn_file_actions_t actions;
+    int err = posix_spawn_file_actions_init(&actions);
+
+    if (err)
+        return err;
+    err = posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
+    if (!err)
+        err = posix_spawn_file_actions_adddup2(&actions, STDERR_FILENO, STDOUT_FILENO);
+    if (!err)
+        err = posix_spawn(pid, "/bin/sh", &actions, NULL, words, variables);
+    posix_spawn_file_actions_destroy(&actions);
+    return err;
+}
+
+int command_start(struct command *command, const char *line, char *const *variables)
+{
+    const size_t own = count_of(environ), more = count_of(variables);
+    AUTO_FREE char **all = calloc(own + more + 1, sizeof *all);
+    int err;
+
+    if (command->pid)
+        return EBUSY;
+    if (!all)
+        return ENOMEM;
+    /* The first of two of a name counts. */
+    memcpy(all, variables, more * sizeof *all);
+    memcpy(all + more, environ, own * sizeof *all);
+    err = spawn(&command->pid, line, all);
+    if (err)
+        command->pid = 0;
+    return err;
+}
+
+bool command_ended(struct command *command, int *status)
+{
+    if (!command->pid || waitpid(command->pid, status, WNOHANG) != command->pid)
+        return false;
+    command->pid = 0;
+    return true;
+}

@@ -1,0 +1,24 @@
+/* A command of the operator's that a watch starts. */
+#pragma once
+
+#include <stdbool.h>
+#include <sys/types.h>
+
+struct command {
+    pid_t pid; /* 0: none is running */
+};
+
+/* What became of a command. */
+struct command_end {
+    int err;    /* it was not started; EBUSY: the one before is still running */
+    int status; /* as of waitpid(2) */
+};
+
+/*
+ * Starts a line of sh(1) with its output on stderr, and these variables ("NAME=value", NULL at the
+ * end) in its environment. Returns an errno as command_end.err.
+ */
+int command_start(struct command *command, const char *line, char *const *variables);
+
+/* True, with its status, if the command has ended since the last call. */
+bool command_ended(struct command *command, int *status);
