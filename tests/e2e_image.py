@@ -26,7 +26,7 @@ def instructions():
 
 def installed_by(text):
     """Returns the packages of the apt-get install in a text."""
-    words = re.search(r"apt-get install (.*?)(&&|```|\ncmake)", text, re.S)[1]
+    words = re.search(r"apt-get install (?!\./)(.*?)(&&|```|\ncmake)", text, re.S)[1]
     return {word for word in words.replace("\\", " ").split() if not word.startswith("-")}
 
 
