@@ -1,20 +1,30 @@
-"""The Containerfile: its packages, the files of its image, and that these are sufficient."""
+"""The image that packaging/build makes, as an archive and as a debug container, and the Containerfile,
+which makes the same one."""
 
+import hashlib
+import io
 import json
 import os
 import re
 import shlex
 import shutil
 import subprocess
+import sys
+import tarfile
 
 import lib
 import releases
+from e2e_packaging import artefacts, digest, version
+
+sys.path.insert(0, os.path.join(lib.ROOT, "tests", "containers"))
+import boxes  # noqa: E402
+from podman import Podman, as_result, make_root  # noqa: E402
 
 CONTAINERFILE = os.path.join(lib.ROOT, "Containerfile")
-IMAGE_ROOT = os.path.join(lib.ROOT, "packaging", "image-root")
 LARGEST = 8 << 20  # bytes; docs/containers.md has the size on Debian 12
-SANITIZED = "ASAN_OPTIONS" in os.environ
-IN_IMAGE = 'mount --rbind /proc "$0/proc" && exec chroot "$0" /usr/bin/jeattach "$@"'
+FILES = {"bin", "proc", "tmp", "usr", "usr/bin", "usr/bin/jeattach", "usr/bin/busybox"} | {
+    "usr/bin/" + name for name in ("sh", "sleep", "cat", "rm", "ls")}
+RIGHTS = ("--cap-drop=ALL", "--cap-add=SYS_PTRACE", "--cap-add=DAC_OVERRIDE", "--read-only")
 
 
 def instructions():
@@ -26,7 +36,7 @@ def instructions():
 
 def installed_by(text):
     """Returns the packages of the apt-get install in a text."""
-    words = re.search(r"apt-get install (?!\./)(.*?)(&&|```|\ncmake)", text, re.S)[1]
+    words = re.search(r"apt-get install (?!\./)(.*?)(&&|```|\ncmake|$)", text, re.S)[1]
     return {word for word in words.replace("\\", " ").split() if not word.startswith("-")}
 
 
@@ -45,66 +55,77 @@ class Containerfile(lib.TestCase):
         self.assertEqual(rows[5], ("FROM", "scratch"))
         self.assertEqual(rows[0][1].split()[1:], ["AS", "build"])
         self.assertIn("--from=build /image /", rows[6][1])
-        self.assertTrue(os.access(IMAGE_ROOT, os.X_OK))
+        for name in re.findall(r"packaging/[a-z-]+", rows[4][1]):
+            self.assertTrue(os.access(os.path.join(lib.ROOT, name), os.X_OK), name)
 
     def test_packages(self):
-        """They are the packages that README.md lists for a build."""
+        """Those that README.md lists for a build, and those of packaging/static and of the image."""
         with open(os.path.join(lib.ROOT, "README.md")) as file:
             readme = installed_by(file.read())
         image = installed_by(dict(instructions()[1:2])["RUN"])
-        self.assertEqual(image, readme)
+        self.assertEqual(image, readme | {"dpkg-dev", "busybox-static"})
 
 
-class Image(lib.TestCase):
-    """The files of the final stage, made by the same script from the program under test."""
+class Image(boxes.TestCase):
+    def archive(self):
+        return os.path.join(artefacts(self), "jeattach-image-%s.tar" % version())
 
-    def make(self):
-        root = os.path.join(self.directory(), "image")
-        made = subprocess.run(["sh", IMAGE_ROOT, root, lib.TOOL], capture_output=True, text=True)
-        if "is not installed" in made.stderr:
-            self.skipTest(made.stderr.strip())
-        self.assertEqual(made.returncode, 0, made.stderr)
-        return root
+    def test_archive(self):
+        """What engines check when they load it; that it has no other file; what it runs."""
+        with tarfile.open(self.archive()) as archive:
+            read = lambda name: archive.extractfile(name).read()
+            [manifest] = json.loads(read("manifest.json"))
+            self.assertEqual(manifest["RepoTags"], ["jeattach:" + version()])
+            [layer] = map(read, manifest["Layers"])
+            config = read(manifest["Config"])
+        self.assertEqual(manifest["Config"], hashlib.sha256(config).hexdigest() + ".json")
+        config = json.loads(config)
+        self.assertEqual(config["rootfs"]["diff_ids"], ["sha256:" + hashlib.sha256(layer).hexdigest()])
+        told = dict(instructions())
+        for name in ("Entrypoint", "Cmd"):
+            self.assertEqual(config["config"][name], json.loads(told[name.upper()]))
+        self.assertEqual(config["config"]["Env"], [told["ENV"]])
+        self.assertFalse([name for name in config["config"]["Labels"] if "licen" in name])
+        self.assertLess(len(layer), LARGEST)
+        with tarfile.open(fileobj=io.BytesIO(layer)) as files:
+            self.assertEqual(set(files.getnames()), FILES)
+            self.assertEqual({(file.uid, file.gid) for file in files}, {(0, 0)})
+            self.assertEqual(files.getmember("tmp").mode, 0o1777)
+            tool = files.extractfile("usr/bin/jeattach").read()
+        self.assertEqual(hashlib.sha256(tool).hexdigest(),
+                         digest(os.path.join(artefacts(self), "jeattach-%s-x86_64" % version())))
 
-    def run_inside(self, root, *words):
+    def test_debug_container(self):
+        """Loaded by podman, beside a redis-server with nothing but its libraries in its container."""
         lib.require_root()
-        for program in ("unshare", "chroot"):
-            if not shutil.which(program):
-                self.skipTest("%s is not installed" % program)
-        argv = ["unshare", "-m", "sh", "-c", IN_IMAGE, root, *words]
-        result = lib.run_tool(*argv[1:], tool=argv[0])
-        if result.code and "unshare" in result.err:
-            self.skipTest("no mount namespaces: %s" % result.err)
-        return result
+        redis = shutil.which("redis-server") or self.skipTest("redis-server is not installed")
+        image = self.archive()
+        podman = Podman(self.directory())
+        self.addCleanup(podman.stop)
+        root = make_root(os.path.join(self.directory(), "redis"),
+                         {"redis-server": os.path.realpath(redis)})
+        name = podman.start("redis", root, ["/redis-server", "--save", ""], "--read-only",
+                            "--cap-drop=ALL", "--user=65532",
+                            "--env=MALLOC_CONF=prof:true,lg_prof_sample:12")
+        podman.checked("load", "-i", image)
 
-    def test_files(self):
-        """Programs and libraries, each with all of its libraries; nothing else."""
-        root = self.make()
-        names, size = set(), 0
-        for folder, _, files in os.walk(root):
-            for name in files:
-                names.add(name)
-                size += os.path.getsize(os.path.join(folder, name))
-        self.assertIn("jeattach", names)
-        for name in names - {"jeattach", "sleep", "cat", "rm"}:
-            self.assertRegex(name, r"^(lib|ld-)[a-z0-9_+-]+\.so(\.|$)")
-        self.assertTrue({"libunwind-ptrace.so.0", "libdw.so.1", "libz.so.1", "libzstd.so.1"} <= names, names)
-        if not SANITIZED:
-            self.assertLess(size, LARGEST)
+        def beside(*words, options=RIGHTS):
+            command = ["run", "--rm", "--network=none", "--pid=container:" + name, *options]
+            return self.assert_ran(as_result(command, podman.call(*command, *words)))
 
-    def test_it_is_enough(self):
-        """On a process outside: names, lines and pprof's format need all libraries."""
-        root = self.make()
-        victim = self.victim()
-        answer = json.loads(self.assert_ran(self.run_inside(root, "status", str(victim.pid),
-                                                            "--json")).out)
-        self.assertEqual(answer["pid"], victim.pid)
-        self.assert_ran(self.run_inside(root, "on", str(victim.pid)))
-        victim.wait_rounds(2)
-        profile = self.assert_ran(self.run_inside(root, "dump", str(victim.pid), "-o", "-",
-                                                  "-f", "pprof"))
-        self.assertEqual(profile.out[:2], b"\x1f\x8b")
-        self.assert_unharmed(victim, slow=True)
+        tag = "jeattach:" + version()
+        row = lambda: re.search(r"(?m)^ +1 +1 +redis-server ", beside(tag).text)
+        self.assertTrue(lib.wait_until(row))
+        told = beside(tag, "1").text
+        self.assertTrue(told.startswith("redis-server[1] uses "), told)
+        self.assertRegex(told, r"(?m)^ +in use +\d")  # DAC_OVERRIDE opens its memory
+        self.assertRegex(told, r"(?m)^next: jeattach ")
+        self.assert_profile(beside(tag, "dump", "1", "-o", "-").out, 5)
+        shell = "jeattach dump 1 -o /tmp/a && jeattach report /tmp/a --root /proc/1/root && rm /tmp/a"
+        told = beside("--entrypoint=/bin/sh", tag, "-c", shell).text
+        self.assertIn("aeCreateEventLoop", told)
+        same_user = ("--cap-drop=ALL", "--user=65532", "--read-only")
+        self.assertIn("in use", beside(tag, "stats", "1", "--no-call", options=same_user).text)
 
 
 class Build(lib.TestCase):

@@ -229,14 +229,6 @@ class Plugin(lib.TestCase):
         self.assertIn(b"the container app, of: proxy app", told.stderr)
         self.assertIn("--target=app", self.commands()[2])
 
-    def test_shellcheck(self):
-        if not shutil.which("shellcheck"):
-            self.skipTest("shellcheck is not installed")
-        for name in ("kubectl-jeattach", "image-root"):
-            found = subprocess.run(["shellcheck", os.path.join(os.path.dirname(PLUGIN), name)],
-                                   capture_output=True, text=True)
-            self.assertEqual(found.returncode, 0, found.stdout)
-
 
 if __name__ == "__main__":
     lib.main()

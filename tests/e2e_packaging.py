@@ -58,7 +58,7 @@ def sources():
 
 def build(case, out):
     """Runs packaging/build."""
-    need(case, "dpkg-buildpackage", "dh", "git")
+    need(case, "dpkg-buildpackage", "dh", "git", "busybox")
     missing = subprocess.run(["dpkg-checkbuilddeps"], cwd=lib.ROOT, capture_output=True, text=True)
     if missing.returncode:
         case.skipTest(missing.stderr.strip())
@@ -74,7 +74,10 @@ def build(case, out):
 
 
 def artefacts(case):
-    """Returns the folder with what packaging/build makes of the sources as they are."""
+    """Returns the folder with what packaging/build makes of the sources as they are, or the one of
+    packaging/release. Beside it is the log, NAME*.log."""
+    if "JEATTACH_ARTEFACTS" in os.environ:
+        return os.environ["JEATTACH_ARTEFACTS"]
     state = hashlib.sha256()
     for name in sources():
         if not name.startswith("tests/"):

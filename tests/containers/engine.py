@@ -11,14 +11,11 @@ import unittest
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import boxes  # noqa: E402
 from boxes import lib  # noqa: E402
-from podman import Podman, as_result  # noqa: E402
+from podman import Podman, as_result, make_root  # noqa: E402
 
 USER = 65532
 CONF = "prof:true,prof_active:false,lg_prof_sample:12,prof_prefix:/tmp/jeprof"
 REDIS = "/redis-server --bind 127.0.0.1 --enable-debug-command yes --save".split() + [""]
-# An engine mounts over existing paths only.
-MOUNTED = ("proc", "sys", "dev", "etc", "run", "tmp", "var/tmp")
-MOUNTED_FILES = ("etc/hostname", "etc/hosts", "etc/resolv.conf", "run/.containerenv")
 
 
 class Engine(boxes.TestCase):
@@ -30,16 +27,9 @@ class Engine(boxes.TestCase):
         self.podman = Podman(self.directory())
         self.addCleanup(self.podman.stop)
         redis = os.path.realpath(shutil.which("redis-server"))
-        self.tool_root = self.root("tool", {"jeattach": lib.TOOL})
-        self.redis_root = self.root("redis", {"redis-server": redis})
-
-    def root(self, name, programs):
-        directory = os.path.join(self.directory(), name)
-        os.chmod(os.path.dirname(directory), 0o755)
-        boxes.make_root(directory, programs, MOUNTED)
-        for file in MOUNTED_FILES:
-            open(os.path.join(directory, file), "w").close()
-        return directory
+        root = lambda name: os.path.join(self.directory(), name)
+        self.tool_root = make_root(root("tool"), {"jeattach": lib.TOOL})
+        self.redis_root = make_root(root("redis"), {"redis-server": redis})
 
     def redis(self, *options):
         """Returns its name and its pid on the host."""

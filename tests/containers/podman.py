@@ -6,7 +6,12 @@ import shutil
 import subprocess
 import unittest
 
+import boxes
 from boxes import lib
+
+# An engine mounts over existing paths only.
+MOUNTED = ("proc", "sys", "dev", "etc", "run", "tmp", "var/tmp")
+MOUNTED_FILES = ("etc/hostname", "etc/hosts", "etc/resolv.conf", "run/.containerenv")
 
 # Limits that can be set without CAP_SYS_RESOURCE, and a cgroup manager that needs no systemd.
 CONTAINERS_CONF = """
@@ -23,6 +28,15 @@ driver = "vfs"
 runroot = "%(own)s/run"
 graphroot = "%(own)s/storage"
 """
+
+
+def make_root(directory, programs):
+    """As boxes.make_root, for --rootfs."""
+    os.chmod(os.path.dirname(directory), 0o755)
+    boxes.make_root(directory, programs, MOUNTED)
+    for file in MOUNTED_FILES:
+        open(os.path.join(directory, file), "w").close()
+    return directory
 
 
 class Podman:
