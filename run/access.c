@@ -348,9 +348,9 @@ static void describe_process(const struct attachment *attachment, struct present
     display->rss = target_rss(target);
 }
 
-fault_code capture_write_series(struct attachment *attachment, struct presentation *presentation,
-                                struct present_source *sources, size_t count, struct output *output,
-                                struct fault *fault)
+fault_code capture_read(struct attachment *attachment, struct presentation *presentation,
+                        const struct present_source *sources, size_t count,
+                        struct presented *presented, struct fault *fault)
 {
     struct symbols_target live = {&attachment->modules, &attachment->target, &attachment->memory,
                                   &attachment->kept_files};
@@ -365,8 +365,6 @@ fault_code capture_write_series(struct attachment *attachment, struct presentati
     presentation->until = attachment->deadline.at;
     if (deadline_passed(&attachment->deadline))
         presentation->until = clock_now() + attachment->request.timeout_ns;
-    for (size_t i = 0; i < count; i++)
-        sources[i].symbols = &symbols;
     snprintf(presentation->title, sizeof presentation->title, "%s[%d]%s",
              attachment->target.stat.comm, (int)attachment->target.pid,
              presentation->cut_short ? ", cut short: it ended" : "");
@@ -376,13 +374,18 @@ fault_code capture_write_series(struct attachment *attachment, struct presentati
     }
     if (presentation->format == FORMAT_FLAME)
         describe_process(attachment, presentation, sources[0].time_ns);
-    return present(presentation, sources, count, output, fault);
+    return present_read(presented, presentation, &symbols, sources, count, fault);
 }
 
 fault_code capture_write(struct attachment *attachment, struct presentation *presentation,
                          struct capture *capture, struct output *output, struct fault *fault)
 {
-    struct present_source source = {.text = &capture->text, .time_ns = capture->time_ns};
+    const struct present_source source = {.text = &capture->text, .time_ns = capture->time_ns};
+    struct presented presented;
+    fault_code rc = capture_read(attachment, presentation, &source, 1, &presented, fault);
 
-    return capture_write_series(attachment, presentation, &source, 1, output, fault);
+    if (rc == FAULT_NONE)
+        rc = present_write(&presented, output, fault);
+    present_free(&presented);
+    return rc;
 }

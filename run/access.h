@@ -101,13 +101,10 @@ fault_code access_switch(struct attachment *attachment, bool active,
 
 /* ---- the output ---- */
 
-/*
- * Writes a profile, or the difference of two, as present(), with names from the files
- * that the target has mapped: the sources need no symbols. May release their texts.
- */
-fault_code capture_write_series(struct attachment *attachment, struct presentation *presentation,
-                                struct present_source *sources, size_t count, struct output *output,
-                                struct fault *fault);
-/* The same for one profile. */
+/* present_read with names from the files that the target has mapped. */
+fault_code capture_read(struct attachment *attachment, struct presentation *presentation,
+                        const struct present_source *sources, size_t count,
+                        struct presented *presented, struct fault *fault);
+/* Reads one profile in the same way, and writes it. May release its text. */
 fault_code capture_write(struct attachment *attachment, struct presentation *presentation,
                          struct capture *capture, struct output *output, struct fault *fault);

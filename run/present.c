@@ -38,52 +38,11 @@ static fault_code no_memory(struct fault *fault)
     return fault_set(fault, FAULT_INTERNAL, ENOMEM, "report", "the profile");
 }
 
-/* A profile between its text and its samples. */
-struct part {
-    const struct present_source *source;
-    struct heap_profile profile; /* with source->parsed: borrowed, with the mappings of another */
-    struct symbols *symbols;     /* NULL: those of the first part */
-};
-
 /* The text has some hundred bytes per stack, which the parsed stacks can use. */
 static void forget_text(void *ctx, const char *part, size_t len)
 {
     struct sink *text = ctx;
     sink_forget(text, (size_t)(part - (const char *)text->bytes), len);
-}
-
-static fault_code parse_part(struct part *part, struct sink *text,
-                             const struct presentation *presentation, struct fault *fault)
-{
-    const struct heap_reader forgets = {forget_text, text};
-    bool once = presentation->format != FORMAT_SYMBOLIZED;
-    fault_code rc = heap_parse_once(&part->profile, (const char *)text->bytes, text->len,
-                                    presentation->samples.by_thread, once ? &forgets : NULL, fault);
-
-    if (once)
-        sink_free(text);
-    return rc;
-}
-
-/* Opens a part; `first` is the first one, whose symbols serve all parts with its mappings. */
-static fault_code open_part(struct part *part, const struct part *first,
-                            const struct present_source *source,
-                            const struct presentation *presentation, bool once,
-                            const struct deadline *deadline, struct fault *fault)
-{
-    struct symbols_options symbols;
-    fault_code rc;
-
-    part->source = source;
-    rc = parse_part(part, source->text, presentation, fault);
-    if (rc != FAULT_NONE || (part != first && heap_same_mappings(&part->profile, &first->profile)))
-        return rc;
-    symbols = *source->symbols;
-    symbols.once = once;
-    symbols.deadline = deadline;
-    symbols.system_lines = presentation->display.lines;
-    part->symbols = locations_symbols(&part->profile, &symbols);
-    return part->symbols ? FAULT_NONE : no_memory(fault);
 }
 
 /* The mappings show which calls are the allocator's. */
@@ -94,20 +53,37 @@ static void borrow_mappings(struct heap_profile *profile, const struct heap_prof
     profile->has_maps = newest->has_maps;
 }
 
-static void borrow_part(struct part *part, const struct present_source *source,
-                        const struct heap_profile *newest)
+/* The symbols of the first part serve all parts with its mappings. */
+static fault_code open_part(struct present_part *part, const struct present_part *first,
+                            const struct presentation *presentation,
+                            struct symbols_options *symbols, struct fault *fault)
 {
-    part->source = source;
-    part->profile = *source->parsed;
-    borrow_mappings(&part->profile, newest);
+    const bool once = presentation->format != FORMAT_SYMBOLIZED;
+    struct sink *text = part->source.text;
+    const struct heap_reader forgets = {forget_text, text};
+    fault_code rc;
+
+    if (part->source.parsed) {
+        part->profile = *part->source.parsed;
+        borrow_mappings(&part->profile, &first->profile);
+        return FAULT_NONE;
+    }
+    rc = heap_parse_once(&part->profile, (const char *)text->bytes, text->len,
+                         presentation->samples.by_thread, once ? &forgets : NULL, fault);
+    if (once)
+        sink_free(text);
+    if (rc != FAULT_NONE || (part != first && heap_same_mappings(&part->profile, &first->profile)))
+        return rc;
+    symbols->time_ns = symbols->open ? 0 : part->source.time_ns;
+    part->symbols = locations_symbols(&part->profile, symbols);
+    return part->symbols ? FAULT_NONE : no_memory(fault);
 }
 
-static void close_part(struct part *part)
+static void close_part(struct present_part *part)
 {
-    if (!part->source || !part->source->parsed)
+    if (!part->source.parsed)
         heap_free(&part->profile);
-    if (part->symbols)
-        symbols_free(part->symbols);
+    symbols_free(part->symbols);
 }
 
 static void report_note(const struct run_events *events, const struct run_note *note)
@@ -226,70 +202,77 @@ static void report_oddities(const struct presentation *presentation,
                     &(struct run_note){.kind = NOTE_PROFILE_EMPTY, .count = profile->period});
 }
 
-static void report_unmatched(const struct presentation *presentation, const struct samples *samples)
+static void report_unmatched(const struct presented *presented)
 {
-    const struct filter *filter = &presentation->samples.filter;
+    const struct filter *filter = &presented->presentation->samples.filter;
     const regex_t *const patterns[] = {filter->focus, filter->ignore, filter->hide, filter->show};
 
     for (unsigned i = 0; i < ARRAY_LEN(patterns); i++)
-        if (patterns[i] && !(samples->matched & 1u << i))
-            report_note(presentation->events,
+        if (patterns[i] && !(presented->samples.matched & 1u << i))
+            report_note(presented->presentation->events,
                         &(struct run_note){.kind = NOTE_FILTER_UNMATCHED, .count = 1u << i});
 }
 
-static void report_part(const struct presentation *presentation, const struct part *part,
-                        const struct samples *samples)
+static void report_notes(const struct presented *presented)
 {
+    const struct presentation *presentation = presented->presentation;
+    const struct run_events *events = presentation->events;
+    const struct present_part *part = presented->parts;
+    const struct samples *samples = &presented->samples;
     char title[DISPLAY_TITLE_SIZE];
 
     if (presentation->terse)
         return;
     report_oddities(presentation, &part->profile);
-    if (presentation->display.doubt &&
+    if (presented->display.doubt &&
         (presentation->format == FORMAT_FOLDED || presentation->format == FORMAT_SYMBOLIZED))
-        report_note(presentation->events,
-                    &(struct run_note){.kind = NOTE_PROFILE_DOUBT,
-                                       .why = display_title(&presentation->display, title)});
+        report_note(events, &(struct run_note){.kind = NOTE_PROFILE_DOUBT,
+                                               .why = display_title(&presented->display, title)});
     if (part->profile.line_count)
-        report_unmatched(presentation, samples);
-    present_coverage(presentation->events, part->symbols, samples);
+        report_unmatched(presented);
+    present_coverage(events, part->symbols, samples);
     report_split(presentation, part->symbols);
     if (symbols_map_error(part->symbols))
-        report_note(presentation->events,
+        report_note(events,
                     &(struct run_note){.kind = NOTE_PERF_MAP_UNUSED,
                                        .count = (uint64_t)symbols_map_error(part->symbols)});
     if (samples->cut)
-        report_note(presentation->events,
+        report_note(events,
                     &(struct run_note){.kind = NOTE_STACKS_TRUNCATED, .count = samples->cut});
     if (samples->compares && samples->period != samples->base_period)
-        report_note(presentation->events, &(struct run_note){.kind = NOTE_PERIODS_DIFFER,
-                                                             .count = samples->period,
-                                                             .total = samples->base_period});
+        report_note(events, &(struct run_note){.kind = NOTE_PERIODS_DIFFER,
+                                               .count = samples->period,
+                                               .total = samples->base_period});
+    for (size_t i = 1; i < presented->count; i++)
+        if (part[i].source.adds)
+            report_oddities(presentation, &part[i].profile);
+    if (presented->count > 1 && part[1].source.adds &&
+        heap_same_process(&part[0].profile, &part[1].profile))
+        report_note(events, &(struct run_note){.kind = NOTE_PROFILES_OVERLAP});
 }
 
-static fault_code write_svg(const struct presentation *presentation, const struct samples *samples,
-                            FILE *out, struct fault *fault)
+static fault_code write_svg(const struct presented *presented, FILE *out, struct fault *fault)
 {
     AUTO_FREE char *graph = NULL;
     size_t len = 0;
     FILE *memory = open_memstream(&graph, &len);
-    bool good = memory && dot_write(samples, &presentation->display, memory);
+    bool good = memory && dot_write(&presented->samples, &presented->display, memory);
 
     if (memory && fclose(memory) != 0)
         good = false;
-    return good ? graphviz_draw(presentation->dot, graph, len, out, fault) : no_memory(fault);
+    return good ? graphviz_draw(presented->presentation->dot, graph, len, out, fault)
+                : no_memory(fault);
 }
 
-static fault_code write_pprof(const struct presentation *presentation,
-                              const struct samples *samples, const struct part *part, FILE *out,
-                              struct fault *fault)
+static fault_code write_pprof(const struct presented *presented, FILE *out, struct fault *fault)
 {
+    const struct samples *samples = &presented->samples;
     char sampling[128], counts[128];
     char title[DISPLAY_TITLE_SIZE];
     const char *const comments[] = {
-        "jeattach " JEATTACH_VERSION, display_title(&presentation->display, title), sampling,
-        counts, samples->compares ? "difference of two profiles, of equal stacks" : "heap profile"};
-    struct pprof_info info = {part->source->time_ns, comments, ARRAY_LEN(comments)};
+        "jeattach " JEATTACH_VERSION, display_title(&presented->display, title), sampling, counts,
+        samples->compares ? "difference of two profiles, of equal stacks" : "heap profile"};
+    struct pprof_info info = {presented->parts[0].source.time_ns, comments, ARRAY_LEN(comments)};
 
     if (samples->period > 1)
         snprintf(sampling, sizeof sampling, "estimated from a sample every %llu bytes on average",
@@ -298,7 +281,7 @@ static fault_code write_pprof(const struct presentation *presentation,
         snprintf(sampling, sizeof sampling, "every allocation was sampled");
     snprintf(counts, sizeof counts, "%zu calls of the allocator left out; %zu stacks truncated",
              samples->trimmed, samples->cut);
-    switch (pprof_write(samples, &presentation->display, &info, out)) {
+    switch (pprof_write(samples, &presented->display, &info, out)) {
     case PPROF_DONE:
         return FAULT_NONE;
     case PPROF_NO_ZLIB:
@@ -308,44 +291,39 @@ static fault_code write_pprof(const struct presentation *presentation,
     }
 }
 
-static fault_code write_samples(const struct presentation *presentation,
-                                const struct samples *samples, const struct part *part, FILE *out,
-                                struct fault *fault)
+static fault_code write_samples(const struct presented *presented, FILE *out, struct fault *fault)
 {
     static bool (*const writers[])(const struct samples *, const struct display *, FILE *) = {
-        [FORMAT_TREE] = tree_write,         [FORMAT_FOLDED] = folded_write,
-        [FORMAT_FLAME] = flame_write,       [FORMAT_DOT] = dot_write,
-        [FORMAT_JSON] = profile_json_write,
+        [FORMAT_TEXT] = top_write,      [FORMAT_TREE] = tree_write,
+        [FORMAT_FOLDED] = folded_write, [FORMAT_FLAME] = flame_write,
+        [FORMAT_DOT] = dot_write,       [FORMAT_JSON] = profile_json_write,
     };
-    bool good = true;
+    const enum format format = presented->presentation->format;
+    const struct samples *samples = &presented->samples;
+    const struct present_part *part = &presented->parts[0];
 
-    switch (presentation->format) {
+    switch (format) {
     case FORMAT_PPROF:
-        return write_pprof(presentation, samples, part, out, fault);
+        return write_pprof(presented, out, fault);
     case FORMAT_SVG:
-        return write_svg(presentation, samples, out, fault);
+        return write_svg(presented, out, fault);
     case FORMAT_SYMBOLIZED: /* the first locations are those that samples_build added */
         symbolized_write(&samples->locations, samples->first_location, &part->profile,
-                         (const char *)part->source->text->bytes + part->profile.header_at,
-                         part->source->text->len - part->profile.header_at, out);
-        break;
-    case FORMAT_TEXT:
-        good = top_write(samples, &presentation->display, out);
-        break;
+                         (const char *)part->source.text->bytes + part->profile.header_at,
+                         part->source.text->len - part->profile.header_at, out);
+        return FAULT_NONE;
     default:
-        good = writers[presentation->format](samples, &presentation->display, out);
-        break;
+        return writers[format](samples, &presented->display, out) ? FAULT_NONE : no_memory(fault);
     }
-    return good ? FAULT_NONE : no_memory(fault);
 }
 
-static uint64_t moment_of(const struct part *part)
+static uint64_t moment_of(const struct present_part *part)
 {
-    return part->source->moment_ns ? part->source->moment_ns : part->source->time_ns;
+    return part->source.moment_ns ? part->source.moment_ns : part->source.time_ns;
 }
 
 /* The time of a source in seconds since the base; evenly spaced if the times are not in order. */
-static double seconds_of(const struct part *parts, size_t count, size_t number)
+static double seconds_of(const struct present_part *parts, size_t count, size_t number)
 {
     uint64_t base = moment_of(&parts[1]), last = base;
 
@@ -358,52 +336,54 @@ static double seconds_of(const struct part *parts, size_t count, size_t number)
     return (double)(moment_of(&parts[number]) - base) / 1e9;
 }
 
-static bool build_series(const struct presentation *presentation, const struct part *parts,
-                         size_t count, struct samples *samples)
+/* False: out of memory, or samples->too_many is set. */
+static bool build_samples(struct presented *presented)
 {
+    const struct presentation *presentation = presented->presentation;
+    const struct present_part *parts = presented->parts;
+    const size_t count = presented->count;
     AUTO_FREE struct samples_part *series = calloc(count, sizeof *series);
     size_t compared = count;
     struct heap_profile stacks =
         count > 1 && presentation->stacks ? *presentation->stacks : (struct heap_profile){0};
     const struct samples_part own = {&stacks, parts[0].symbols, 0, false};
-    AUTO_FREE uint32_t *of_stack = calloc(stacks.stack_count + 1, sizeof *of_stack);
 
-    memset(samples, 0, sizeof *samples);
-    while (compared > 1 && parts[compared - 1].source->adds)
+    presented->stack_count = stacks.stack_count;
+    presented->of_stack = calloc(stacks.stack_count + 1, sizeof *presented->of_stack);
+    while (compared > 1 && parts[compared - 1].source.adds)
         compared--;
     for (size_t i = 0; series && i < count; i++) {
-        const struct part *named = parts[i].symbols ? &parts[i] : &parts[0];
+        const struct present_part *named = parts[i].symbols ? &parts[i] : &parts[0];
         series[i] = (struct samples_part){&parts[i].profile, named->symbols,
                                           compared > 1 ? seconds_of(parts, compared, i) : 0,
-                                          parts[i].source->adds};
+                                          parts[i].source.adds};
     }
     borrow_mappings(&stacks, &parts[0].profile);
-    return series && of_stack &&
-           samples_build_series(samples, &presentation->samples, series, count,
-                                stacks.stack_count ? &own : NULL, of_stack) &&
-           (count == 1 || !presentation->judge ||
-            presentation->judge(samples, of_stack, stacks.stack_count, presentation->judge_ctx));
+    return series && presented->of_stack &&
+           samples_build_series(&presented->samples, &presentation->samples, series, count,
+                                stacks.stack_count ? &own : NULL, presented->of_stack);
 }
 
 /* Finds what the first line has to say about the parts, once their addresses have been looked up.
  */
-static void find_doubt(struct display *display, const struct part *parts, size_t count)
+static void find_doubt(struct presented *presented, bool running)
 {
+    struct display *display = &presented->display;
+    const struct present_part *parts = presented->parts;
     struct symbols_coverage coverage;
     enum display_doubt doubt;
 
     display->doubt = DOUBT_NONE;
     display->odd_lines = display->lines_read = 0;
-    for (size_t i = 0; i < count; i++) {
+    for (size_t i = 0; i < presented->count; i++) {
         display->odd_lines += parts[i].profile.odd_lines;
         display->lines_read += parts[i].profile.line_count + parts[i].profile.stack_count;
         for (size_t j = 0; parts[i].symbols && symbols_coverage(parts[i].symbols, j, &coverage);
              j++) {
-            doubt = coverage.lack == SYMBOLS_LACK_BUILD_ID && !parts[i].source->symbols->open
-                        ? DOUBT_MAPPED
-                    : coverage.doubt == SYMBOLS_DOUBT_INODE ? DOUBT_INODE
-                    : coverage.doubt == SYMBOLS_DOUBT_TIME  ? DOUBT_CHANGED
-                                                            : DOUBT_NONE;
+            doubt = coverage.lack == SYMBOLS_LACK_BUILD_ID && !running ? DOUBT_MAPPED
+                    : coverage.doubt == SYMBOLS_DOUBT_INODE            ? DOUBT_INODE
+                    : coverage.doubt == SYMBOLS_DOUBT_TIME             ? DOUBT_CHANGED
+                                                                       : DOUBT_NONE;
             if (!doubt || !coverage.addresses || !is_shown(&coverage))
                 continue;
             if (!display->doubt || doubt < display->doubt) {
@@ -415,45 +395,11 @@ static void find_doubt(struct display *display, const struct part *parts, size_t
             }
         }
     }
-    for (size_t i = 0; i < count; i++)
-        if (!parts[i].source->parsed && (!parts[i].profile.has_maps || parts[i].profile.maps_cut))
+    for (size_t i = 0; i < presented->count; i++)
+        if (!parts[i].source.parsed && (!parts[i].profile.has_maps || parts[i].profile.maps_cut))
             display->doubt = parts[i].profile.has_maps && display->doubt != DOUBT_CUT
                                  ? DOUBT_MAPS_CUT
                                  : DOUBT_CUT;
-}
-
-static fault_code present_samples(const struct presentation *presentation, const struct part *parts,
-                                  size_t count, FILE *out, struct fault *fault)
-{
-    struct presentation shown = *presentation;
-    struct samples samples;
-    fault_code rc;
-
-    if (build_series(presentation, parts, count, &samples)) {
-        find_doubt(&shown.display, parts, count);
-        rc = out ? write_samples(&shown, &samples, &parts[0], out, fault) : FAULT_NONE;
-        if (out) /* the answer comes first */
-            fflush(out);
-        if (rc == FAULT_NONE && presentation->also &&
-            !presentation->also(&samples, &presentation->display, presentation->also_ctx))
-            rc = no_memory(fault);
-        if (out)
-            fflush(out); /* the notes are behind the answer */
-        if (rc == FAULT_NONE)
-            report_part(&shown, &parts[0], &samples);
-        for (size_t i = 1; rc == FAULT_NONE && i < count; i++)
-            if (parts[i].source->adds)
-                report_oddities(&shown, &parts[i].profile);
-        if (rc == FAULT_NONE && count > 1 && parts[1].source->adds &&
-            heap_same_process(&parts[0].profile, &parts[1].profile))
-            report_note(presentation->events, &(struct run_note){.kind = NOTE_PROFILES_OVERLAP});
-    } else if (samples.too_many) {
-        rc = fault_set(fault, FAULT_TOO_LARGE, 0, "report", "%d calls", SAMPLES_CALLS_LIMIT);
-    } else {
-        rc = no_memory(fault);
-    }
-    samples_free(&samples);
-    return rc;
 }
 
 /* Says which of several profiles it is. */
@@ -475,37 +421,54 @@ static fault_code refuse_mixed(const struct present_source *first,
     return FAULT_PROFILE;
 }
 
-static fault_code present_parts(const struct presentation *presentation,
-                                const struct present_source *sources, size_t count, FILE *out,
-                                struct fault *fault)
+fault_code present_read(struct presented *presented, const struct presentation *presentation,
+                        const struct symbols_options *given, const struct present_source *sources,
+                        size_t count, struct fault *fault)
 {
     const struct deadline deadline = {
         .at = presentation->until ? presentation->until : UINT64_MAX,
         .interrupted = interrupt_flag(),
     };
-    const int interrupted = *interrupt_flag();
-    AUTO_FREE struct part *parts = calloc(count, sizeof *parts);
+    struct symbols_options symbols = *given;
+    struct present_part *parts = calloc(count, sizeof *parts);
     fault_code rc = parts ? FAULT_NONE : no_memory(fault);
-    bool once = count == 1; /* no other profile is named by the same symbols */
 
+    *presented = (struct presented){.presentation = presentation,
+                                    .display = presentation->display,
+                                    .text = sources[0].text,
+                                    .parts = parts,
+                                    .count = parts ? count : 0,
+                                    .interrupted = *interrupt_flag()};
+    if (presentation->format == FORMAT_RAW)
+        return rc;
+    symbols.once = count == 1; /* no other profile is named by the same symbols */
+    symbols.deadline = &deadline;
+    symbols.system_lines = presentation->display.lines;
     for (size_t i = 0; rc == FAULT_NONE && i < count; i++) {
-        if (sources[i].parsed)
-            borrow_part(&parts[i], &sources[i], &parts[0].profile);
-        else
-            rc = open_part(&parts[i], &parts[0], &sources[i], presentation, once, &deadline, fault);
+        parts[i].source = sources[i];
+        rc = open_part(&parts[i], parts, presentation, &symbols, fault);
         if (rc == FAULT_PROFILE && i > 0 && sources[i].name)
             name_source(&sources[i], fault);
         if (rc == FAULT_NONE && sources[i].adds &&
             !heap_same_program(&parts[0].profile, &parts[i].profile))
             rc = refuse_mixed(&sources[0], &sources[i], fault);
     }
+    if (rc == FAULT_NONE && !build_samples(presented))
+        rc = presented->samples.too_many
+                 ? fault_set(fault, FAULT_TOO_LARGE, 0, "report", "%d calls", SAMPLES_CALLS_LIMIT)
+                 : no_memory(fault);
     if (rc == FAULT_NONE)
-        rc = present_samples(presentation, parts, count, out, fault);
-    if (rc == FAULT_NONE && *interrupt_flag() != interrupted)
-        rc = fault_set(fault, FAULT_INTERRUPTED, EINTR, "present", "the profile");
-    for (size_t i = 0; parts && i < count; i++)
-        close_part(&parts[i]);
+        find_doubt(presented, given->open != NULL);
     return rc;
+}
+
+void present_free(struct presented *presented)
+{
+    samples_free(&presented->samples);
+    for (size_t i = 0; i < presented->count; i++)
+        close_part(&presented->parts[i]);
+    free(presented->parts);
+    free(presented->of_stack);
 }
 
 /* Otherwise the operator may take the time for that of the target. */
@@ -520,29 +483,39 @@ static fault_code finish_output(const struct presentation *presentation, struct 
     return rc;
 }
 
-fault_code present(const struct presentation *presentation, const struct present_source *sources,
-                   size_t count, struct output *output, struct fault *fault)
+static fault_code write_stream(const struct presented *presented, struct output *output,
+                               struct fault *fault)
 {
-    const uint64_t until = presentation->until ? presentation->until : UINT64_MAX;
-    uint64_t former;
-    fault_code rc;
-    FILE *out;
+    const uint64_t until = presented->presentation->until;
+    const uint64_t former = interruptions_end_at(
+        until && until < UINT64_MAX - WRITE_NS ? until + WRITE_NS : UINT64_MAX);
+    FILE *out = output_stream(output);
+    fault_code rc = out ? write_samples(presented, out, fault) : no_memory(fault);
 
-    if (!output)
-        return present_parts(presentation, sources, count, NULL, fault);
-    if (presentation->format == FORMAT_RAW)
-        return finish_output(presentation, output, sources[0].text->bytes, sources[0].text->len,
-                             fault);
-    out = output_stream(output);
-    if (!out)
-        return no_memory(fault);
-    former = interruptions_end_at(until < UINT64_MAX - WRITE_NS ? until + WRITE_NS : until);
-    rc = present_parts(presentation, sources, count, out, fault);
-    if (fclose(out) != 0 && !output->err)
+    if (out && fclose(out) != 0 && !output->err)
         output->err = ENOMEM;
     (void)interruptions_end_at(former);
-    if (rc == FAULT_NONE && output->err == ETIME)
-        rc = fault_set(fault, FAULT_OUTPUT, 0, "write output",
-                       "--timeout ended while it was written");
-    return rc == FAULT_NONE ? finish_output(presentation, output, "", 0, fault) : rc;
+    return rc;
+}
+
+fault_code present_write(const struct presented *presented, struct output *output,
+                         struct fault *fault)
+{
+    const struct presentation *presentation = presented->presentation;
+    fault_code rc = FAULT_NONE;
+
+    if (presentation->format == FORMAT_RAW)
+        return finish_output(presentation, output, presented->text->bytes, presented->text->len,
+                             fault);
+    if (output && *interrupt_flag() == presented->interrupted)
+        rc = write_stream(presented, output, fault);
+    if (rc != FAULT_NONE)
+        return rc;
+    report_notes(presented); /* behind the answer */
+    if (*interrupt_flag() != presented->interrupted)
+        return fault_set(fault, FAULT_INTERRUPTED, EINTR, "present", "the profile");
+    if (output && output->err == ETIME)
+        return fault_set(fault, FAULT_OUTPUT, 0, "write output",
+                         "--timeout ended while it was written");
+    return output ? finish_output(presentation, output, "", 0, fault) : FAULT_NONE;
 }

@@ -7,10 +7,9 @@
 #include "run/format.h"
 #include "run/output.h"
 
-/* The text of a profile, and how its addresses get names. */
+/* The text of a profile. */
 struct present_source {
-    struct sink *text; /* NULL: parsed is set */
-    const struct symbols_options *symbols;
+    struct sink *text;  /* NULL: parsed is set */
     uint64_t time_ns;   /* of the dump, CLOCK_REALTIME; 0: unknown */
     uint64_t moment_ns; /* of any clock, for the distances in a series; 0: time_ns */
     const char *name;   /* of its file, for faults; NULL: none */
@@ -27,38 +26,57 @@ struct presentation {
     uint64_t until;                 /* CLOCK_MONOTONIC ns, when names are given up; 0: never */
     regex_t regexes[4];             /* freed by presentation_free */
     size_t regex_count;
-    char title[256], command[256];   /* command: for display.command */
-    bool cut_short;                  /* the process ended: the title says so */
-    bool terse;                      /* no notes: an earlier profile had the same ones */
-    const struct run_events *events; /* NULL: none */
-    /*
-     * Called with the samples after the output is written, also without an
-     * output. Returns false if out of memory. NULL: none.
-     */
-    bool (*also)(const struct samples *samples, const struct display *display, void *ctx);
-    void *also_ctx;
-    /*
-     * Called with the samples of a comparison before anything is written: bounds their trends
-     * (profile/judged.h). of_stack: the sample of each of the stacks, which have the mappings and
-     * names of the newest profile. Returns false if out of memory. NULL: none.
-     */
-    bool (*judge)(struct samples *samples, const uint32_t *of_stack, size_t stacks, void *ctx);
-    void *judge_ctx;
-    const struct heap_profile *stacks; /* NULL: none; without amounts */
+    char title[256], command[256];     /* command: for display.command */
+    bool cut_short;                    /* the process ended: the title says so */
+    bool terse;                        /* no notes: an earlier profile had the same ones */
+    const struct run_events *events;   /* NULL: none */
+    const struct heap_profile *stacks; /* of a comparison, without amounts; NULL: none */
     char dot[4096];                    /* path of the program dot, for FORMAT_SVG */
 };
 
 void presentation_free(struct presentation *presentation);
 
+/* A profile between its text and its samples. */
+struct present_part {
+    struct present_source source;
+    struct heap_profile profile; /* with source.parsed: borrowed, with the mappings of another */
+    struct symbols *symbols;     /* NULL: those of the first part */
+};
+
+/* The named samples of the sources. */
+struct presented {
+    const struct presentation *presentation;
+    struct display display; /* of the presentation, with what is in doubt */
+    struct samples samples;
+    const struct sink *text;    /* of the newest, which FORMAT_RAW is */
+    struct present_part *parts; /* of each source */
+    size_t count;
+    /*
+     * The sample of each of presentation->stacks, which have the mappings and names of the newest
+     * profile: for a judge of their trends (profile/judged.h).
+     */
+    uint32_t *of_stack;
+    size_t stack_count;
+    int interrupted; /* signals that had come before */
+};
+
 /*
- * Writes the profile sources[0], minus sources[1] unless count is 1, in the
- * format; the output is then complete. Further sources are of the time between
- * the two, in its order: they show how much of the growth is noise
- * (profile/trend.h). If output is NULL, only presentation->also is called.
- * Releases the texts of the sources as soon as they are not needed.
+ * Makes the samples of the profile sources[0], minus sources[1] unless count is 1. Further sources
+ * are of the time between the two, in its order: they show how much of the growth is noise
+ * (profile/trend.h). Releases the texts as soon as the format does not need them; FORMAT_RAW needs
+ * no samples. The presentation, texts and parsed profiles must outlive it. present_free in each
+ * case.
  */
-fault_code present(const struct presentation *presentation, const struct present_source *sources,
-                   size_t count, struct output *output, struct fault *fault);
+fault_code present_read(struct presented *presented, const struct presentation *presentation,
+                        const struct symbols_options *symbols, const struct present_source *sources,
+                        size_t count, struct fault *fault);
+/*
+ * Writes them in the format, unless output is NULL, then reports what there is to note, and
+ * completes the output. FAULT_INTERRUPTED: a signal has come since present_read began.
+ */
+fault_code present_write(const struct presented *presented, struct output *output,
+                         struct fault *fault);
+void present_free(struct presented *presented);
 
 /*
  * Notes of which modules the files were not read to their end, and why; also, with samples, which

@@ -139,7 +139,7 @@ static fault_code name_output(struct recording *recording, struct fault *fault)
     return FAULT_NONE;
 }
 
-/* Only for jemalloc's own format: for the others present() reports it. */
+/* Only for jemalloc's own format: for the others present_write reports it. */
 static void note_unsampled(const struct recording *recording)
 {
     const struct sink *text = &recording->capture.text;

@@ -239,7 +239,7 @@ enum { GROWN_SIZES = 3 };
 static void write_grown_sizes(const struct explain *explain, char *out)
 {
     const struct classes *classes = explain->watch.leak.looks.classes;
-    const struct verdict_class *grown = explain->watch.verdict.classes;
+    const struct verdict_class *grown = explain->watch.leak.verdict.classes;
     unsigned largest[GROWN_SIZES];
     char size[UNITS_TEXT];
     size_t count = 0;
@@ -270,7 +270,7 @@ static void write_grown_name(const struct explain *explain, const struct part *p
         append_words(out, " in objects of %s", units_bytes((double)part->size, size));
     else if (part->kind == PART_OBJECTS)
         write_grown_sizes(explain, out);
-    else if (part->memory == GROW_JEMALLOC && explain->watch.judged)
+    else if (part->memory == GROW_JEMALLOC && explain->watch.leak.judged)
         append_words(out, " in free space of jemalloc's heap");
     else
         append_words(out, " in %s", grow_kind_words(part->memory));
@@ -337,7 +337,7 @@ static void write_reuse(const struct explain *explain, char *out)
 /* No part has grown. */
 static void write_no_part(const struct explain *explain, const char *time, char *out)
 {
-    const struct verdict *verdict = &explain->watch.verdict;
+    const struct verdict *verdict = &explain->watch.leak.verdict;
     char text[UNITS_TEXT];
 
     if (explain->rise.change >= RISE_LEAST) {
@@ -345,12 +345,12 @@ static void write_no_part(const struct explain *explain, const char *time, char 
                      explain->with_shared ? "shared memory" : "several kinds of memory");
         return;
     }
-    if (explain->watch.judged && (int64_t)verdict->growth == 0) {
+    if (explain->watch.leak.judged && (int64_t)verdict->growth == 0) {
         append_words(out, "none in %s: objects unchanged (exact)", time);
         return;
     }
     const char *none = explain->rise.change ? "nothing certain" : "none";
-    if (!explain->watch.judged) {
+    if (!explain->watch.leak.judged) {
         append_words(out, "%s in %s", none, time);
         return;
     }

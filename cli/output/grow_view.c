@@ -23,15 +23,36 @@ static const double RETURNED = 1.02; /* of a growth: more of it was touched, and
 
 /* ---- rows ---- */
 
+/* Stacks that are one row. */
+struct row {
+    uint64_t hash;
+    uint32_t sample; /* the largest of them */
+    size_t stacks;   /* their number */
+    int64_t bytes;
+    double error; /* two standard deviations */
+};
+
+struct rows {
+    struct row *list; /* the largest first */
+    double *weights;  /* of each sample, bytes: what the rows are made of */
+    size_t count;
+    int64_t bytes; /* of all rows */
+};
+
+enum rows_of {
+    ROWS_BY_STACK, /* a row has the stacks with the same functions of the program itself */
+    ROWS_BY_CALL,  /* those with the same innermost one */
+};
+
 static uint64_t hash_stack(const struct samples *samples, const struct sample *sample,
-                           enum grow_rows_of of)
+                           enum rows_of of)
 {
     struct stack_text text;
     const size_t count = stack_own_calls(samples, sample, &text);
     size_t first = 0, most = STACK_TEXT_OWN;
     uint64_t hash = 0;
 
-    if (of == GROW_ROWS_BY_CALL) {
+    if (of == ROWS_BY_CALL) {
         first = stack_named_call(text.calls, count, 0);
         most = 1;
     }
@@ -42,7 +63,7 @@ static uint64_t hash_stack(const struct samples *samples, const struct sample *s
 
 static int rows_by_hash(const void *a, const void *b)
 {
-    const struct grow_row *x = a, *y = b;
+    const struct row *x = a, *y = b;
 
     if (x->hash != y->hash)
         return x->hash < y->hash ? -1 : 1;
@@ -51,7 +72,7 @@ static int rows_by_hash(const void *a, const void *b)
 
 static int rows_by_bytes(const void *a, const void *b)
 {
-    const struct grow_row *x = a, *y = b;
+    const struct row *x = a, *y = b;
 
     if (x->bytes != y->bytes)
         return x->bytes > y->bytes ? -1 : 1;
@@ -59,12 +80,12 @@ static int rows_by_bytes(const void *a, const void *b)
 }
 
 /* Adds up the rows with the same hash, which are together, the largest first. */
-static void merge_rows(struct grow_rows *rows)
+static void merge_rows(struct rows *rows)
 {
     size_t kept = 0;
 
     for (size_t i = 0; i < rows->count; i++) {
-        struct grow_row *last = kept ? &rows->list[kept - 1] : NULL;
+        struct row *last = kept ? &rows->list[kept - 1] : NULL;
         if (last && last->hash == rows->list[i].hash) {
             last->bytes = add_saturating(last->bytes, rows->list[i].bytes);
             last->stacks++;
@@ -84,22 +105,29 @@ static double touched_error(const struct grow_touched *touched, double bytes)
     return 2 * touched->whole * sqrt(share * (1 - share) / samples + 1 / (samples * samples));
 }
 
-void grow_rows_free(struct grow_rows *rows)
+static void free_rows(struct rows *rows)
 {
     free(rows->list);
     free(rows->weights);
-    *rows = (struct grow_rows){.list = NULL};
+    *rows = (struct rows){.list = NULL};
 }
 
-bool grow_rows_make(struct grow_rows *rows, const struct grow *grow, const struct samples *samples,
-                    enum grow_kind kind, uint64_t size, enum grow_rows_of of)
+/*
+ * Makes the rows of a kind; GROW_KINDS: of all kinds but files. size: of new pages with jemalloc's
+ * objects of that size, of no kind; 0: of all pages. False: out of memory. free_rows in every
+ * case.
+ */
+static bool make_rows(struct rows *rows, const struct grow_view *view, enum grow_kind kind,
+                      uint64_t size, enum rows_of of)
 {
+    const struct grow *grow = view->grow;
+    const struct samples *samples = view->samples;
     struct grow_touched touched = {.bytes = NULL};
 
-    *rows = (struct grow_rows){.list = calloc(samples->count + 1, sizeof *rows->list),
-                               .weights = calloc(samples->count + 1, sizeof *rows->weights)};
+    *rows = (struct rows){.list = calloc(samples->count + 1, sizeof *rows->list),
+                          .weights = calloc(samples->count + 1, sizeof *rows->weights)};
     if (!rows->list || !rows->weights || (size && !grow_touched(grow, size, &touched))) {
-        grow_rows_free(rows);
+        free_rows(rows);
         return false;
     }
     for (uint32_t i = 0; i < samples->count; i++) {
@@ -112,7 +140,7 @@ bool grow_rows_make(struct grow_rows *rows, const struct grow *grow, const struc
                          : (int64_t)grow_bytes(grow, grow->stacks.list[sample->stack].growth[kind]);
         if (bytes > 0)
             rows->list[rows->count++] =
-                (struct grow_row){hash_stack(samples, sample, of), i, 1, bytes, 0};
+                (struct row){hash_stack(samples, sample, of), i, 1, bytes, 0};
         rows->bytes = add_saturating(rows->bytes, bytes);
         rows->weights[i] = fmax((double)bytes, 0);
     }
@@ -144,7 +172,7 @@ static double end_change(const struct grow *grow, size_t offset)
  * "; first touched by: 61 % session_new (leaky.c:12), ..." Not more than that is known: an
  * allocator may have given the memory to another stack since.
  */
-static bool write_toucher_names(const struct grow_view *view, const struct grow_rows *rows,
+static bool write_toucher_names(const struct grow_view *view, const struct rows *rows,
                                 double growth, FILE *out)
 {
     char place[PLACE_TEXT_SIZE], common[COMMON_TEXT_SIZE];
@@ -157,7 +185,7 @@ static bool write_toucher_names(const struct grow_view *view, const struct grow_
         return false;
     }
     for (size_t i = 0; i < rows->count && i < ANSWER_ROWS; i++) {
-        const struct grow_row *row = &rows->list[i];
+        const struct row *row = &rows->list[i];
         double percent = display_percent((double)row->bytes, fmax((double)rows->bytes, growth));
         if (i > 0 && (percent < NOTABLE_PERCENT || (double)row->bytes <= row->error)) {
             fputs(" and others", out);
@@ -175,16 +203,15 @@ static bool write_toucher_names(const struct grow_view *view, const struct grow_
 bool grow_write_touchers(const struct grow_view *view, enum grow_kind kind, uint64_t size,
                          double growth, FILE *out)
 {
-    struct grow_rows rows;
+    struct rows rows;
     bool named = false;
 
-    if (view->grow->refused.code != FAULT_NONE ||
-        !grow_rows_make(&rows, view->grow, view->samples, kind, size, GROW_ROWS_BY_CALL))
+    if (view->grow->refused.code != FAULT_NONE || !make_rows(&rows, view, kind, size, ROWS_BY_CALL))
         return false;
     /* Objects may be in pages that were there before. */
     if (rows.count || !size)
         named = write_toucher_names(view, &rows, growth, out);
-    grow_rows_free(&rows);
+    free_rows(&rows);
     return named;
 }
 
@@ -267,13 +294,13 @@ static void write_kinds(const struct grow_view *view, FILE *out)
     char text[UNITS_TEXT];
 
     for (enum grow_kind kind = 0; kind < GROW_KINDS; kind++) {
-        struct grow_rows rows;
+        struct rows rows;
         if (part_change(grow, kind) < grow_bytes(grow, (double)kinds[kind].notable))
             continue;
         fprintf(out, "%s: %s", kinds[kind].words, units_change(part_change(grow, kind), text));
-        if (grow_rows_make(&rows, grow, view->samples, kind, 0, GROW_ROWS_BY_CALL) && rows.count)
+        if (make_rows(&rows, view, kind, 0, ROWS_BY_CALL) && rows.count)
             write_toucher_names(view, &rows, 0, out);
-        grow_rows_free(&rows);
+        free_rows(&rows);
         fputc('\n', out);
     }
 }
@@ -400,7 +427,7 @@ static void write_lacks(const struct grow_view *view, FILE *out)
 
 /* ---- the table ---- */
 
-static void write_calls(const struct grow_view *view, const struct grow_row *row, FILE *out)
+static void write_calls(const struct grow_view *view, const struct row *row, FILE *out)
 {
     stack_lines(view->samples, &view->samples->list[row->sample], view->depth, out);
     if (row->stacks > 1)
@@ -409,7 +436,7 @@ static void write_calls(const struct grow_view *view, const struct grow_row *row
     fputc('\n', out);
 }
 
-static void write_grow_row(const struct grow_view *view, const struct grow_row *row, double whole,
+static void write_grow_row(const struct grow_view *view, const struct row *row, double whole,
                            FILE *out)
 {
     const double seconds = (double)grow_ns(view->grow) / 1e9, bytes = (double)row->bytes;
@@ -437,13 +464,13 @@ static void write_grow_row(const struct grow_view *view, const struct grow_row *
 void grow_write_table(const struct grow_view *view, enum grow_kind kind, uint64_t size,
                       double growth, size_t limit, FILE *out)
 {
-    struct grow_rows rows;
+    struct rows rows;
     size_t shown;
     int64_t rest = 0;
     bool unsure = false;
     char text[UNITS_TEXT];
 
-    if (!grow_rows_make(&rows, view->grow, view->samples, kind, size, GROW_ROWS_BY_CALL))
+    if (!make_rows(&rows, view, kind, size, ROWS_BY_CALL))
         return;
     shown = !limit || limit > rows.count ? rows.count : limit;
     while (limit && !view->verbose && shown > 1 &&
@@ -472,7 +499,7 @@ void grow_write_table(const struct grow_view *view, enum grow_kind kind, uint64_
                 rows.count - shown == 1 ? "" : "s");
     if (unsure && view->verbose)
         fputs("~: within its margin of error (+-, 95 %)\n", out);
-    grow_rows_free(&rows);
+    free_rows(&rows);
 }
 
 bool grow_language_hint(const struct grow_view *view, struct language_hint *hint)
@@ -503,10 +530,10 @@ static void json_grow_end(struct json *json, const char *name, const struct grow
 void grow_touchers_json(const struct grow_view *view, enum grow_kind kind, uint64_t size,
                         struct json *json)
 {
-    struct grow_rows rows = {0};
+    struct rows rows = {0};
 
-    (void)grow_rows_make(&rows, view->grow, view->samples, kind, size, GROW_ROWS_BY_CALL);
-    for (const struct grow_row *row = rows.list; row < rows.list + rows.count; row++) {
+    (void)make_rows(&rows, view, kind, size, ROWS_BY_CALL);
+    for (const struct row *row = rows.list; row < rows.list + rows.count; row++) {
         json_item_begin(json);
         JSON_MEMBERS(json, ROUNDED("low", fmax((double)row->bytes - row->error, 0)),
                      ROUNDED("high", (double)row->bytes + row->error), TEXT("evidence", "faults"),
@@ -514,7 +541,7 @@ void grow_touchers_json(const struct grow_view *view, enum grow_kind kind, uint6
         stack_json(json, "stack", view->samples, &view->samples->list[row->sample]);
         json_item_end(json);
     }
-    grow_rows_free(&rows);
+    free_rows(&rows);
 }
 
 /*
@@ -569,6 +596,7 @@ void grow_json(const struct grow_view *view, struct json *json)
     const struct grow *grow = view->grow;
     const struct grow_sum *sum = &grow->sum;
     struct language_hint hint;
+    struct rows rows;
 
     json_number(json, "sampled_ns", grow_ns(grow));
     json_grow_end(json, "before", &grow->before);
@@ -588,8 +616,8 @@ void grow_json(const struct grow_view *view, struct json *json)
     grow_parts_json(view, json);
     language_hint_json(&hint, language_hint(grow->heaps, view->target, &hint), "language", json);
     json_list_begin(json, "rows");
-    for (size_t i = 0; i < view->rows->count; i++) {
-        const struct grow_row *row = &view->rows->list[i];
+    (void)make_rows(&rows, view, GROW_KINDS, 0, ROWS_BY_STACK);
+    for (const struct row *row = rows.list; row < rows.list + rows.count; row++) {
         json_item_begin(json);
         JSON_MEMBERS(json, SIGNED("bytes", row->bytes), ROUNDED("error", row->error),
                      FLAG("within_error", (double)row->bytes <= row->error));
@@ -597,4 +625,5 @@ void grow_json(const struct grow_view *view, struct json *json)
         json_item_end(json);
     }
     json_list_end(json);
+    free_rows(&rows);
 }

@@ -6,39 +6,8 @@
 #include "profile/views/display.h"
 #include "run/grow/grow.h"
 
-/* Stacks that are one row. */
-struct grow_row {
-    uint64_t hash;
-    uint32_t sample; /* the largest of them */
-    size_t stacks;   /* their number */
-    int64_t bytes;
-    double error; /* two standard deviations */
-};
-
-struct grow_rows {
-    struct grow_row *list; /* the largest first */
-    double *weights;       /* of each sample, bytes: what the rows are made of */
-    size_t count;
-    int64_t bytes; /* of all rows */
-};
-
-enum grow_rows_of {
-    GROW_ROWS_BY_STACK, /* a row has the stacks with the same functions of the program itself */
-    GROW_ROWS_BY_CALL,  /* those with the same innermost one */
-};
-
-/*
- * Makes the rows of a kind; GROW_KINDS: of all kinds but files. size: of new pages with jemalloc's
- * objects of that size, of no kind; 0: of all pages. False: out of memory. grow_rows_free in every
- * case.
- */
-bool grow_rows_make(struct grow_rows *rows, const struct grow *grow, const struct samples *samples,
-                    enum grow_kind kind, uint64_t size, enum grow_rows_of of);
-void grow_rows_free(struct grow_rows *rows);
-
 struct grow_view {
     const struct grow *grow;
-    const struct grow_rows *rows; /* by stack, of all kinds */
     const struct samples *samples;
     const struct target *target;
     size_t depth; /* of a stack (display.h) */

@@ -532,7 +532,6 @@ static void write_shrunk(const struct leak_view *view, FILE *out)
 
 static void leak_answer(const struct leak_view *view, FILE *out)
 {
-    struct growth_answer answer;
     char text[ANSWER_BYTES];
 
     if (has_ended(view)) {
@@ -544,8 +543,8 @@ static void leak_answer(const struct leak_view *view, FILE *out)
         write_nothing(view, out);
     } else if (view->samples) {
         /* Samples alone: their trends are bounded by the growth of the RSS. */
-        growth_answer_choose(&answer, view->growth, view->samples);
-        growth_answer_text(&answer, view->growth, view->samples, view->display, text, sizeof text);
+        growth_answer_text(&view->answer, view->growth, view->samples, view->display, text,
+                           sizeof text);
         text_write_clean(out, text, "");
     } else {
         write_no_growth(view, out);
@@ -709,9 +708,9 @@ static void print_next(const struct leak_view *view, FILE *out)
     } else if (!part && view->wasteful) {
         snprintf(command, sizeof command, "jeattach frag %d", pid);
         shows = "which objects keep free memory from being returned";
-    } else if (!part && view->asked_ns < LONG_NS) {
+    } else if (!part && view->leak->request.duration_ns < LONG_NS) {
         snprintf(command, sizeof command, "jeattach leak %d -d %s", pid,
-                 longer_time((double)view->asked_ns / 1e9 * 4, time));
+                 longer_time((double)view->leak->request.duration_ns / 1e9 * 4, time));
         shows = "a slower growth";
     }
     snprintf(reason, sizeof reason, "this shows %s", shows);
@@ -768,14 +767,11 @@ static void print_head(const struct leak_view *view, FILE *out)
 /* True if samples are evidence for the first line: under "does not grow", no growth is shown. */
 static bool shows_samples(const struct leak_view *view, const struct part *part)
 {
-    struct growth_answer answer;
-
     if (part)
         return !is_of_others(part);
     if (view->verdict)
         return view->verdict->kind == VERDICT_TOO_SHORT; /* which is no answer yet */
-    growth_answer_choose(&answer, view->growth, view->samples);
-    return answer.verdict != GROWTH_NONE;
+    return view->answer.verdict != GROWTH_NONE;
 }
 
 /* Of the first part alone: the pages of others are no evidence for it. */
@@ -848,7 +844,6 @@ static const char *verdict_word(const struct leak_view *view)
                                          [GROWTH_STOPPED] = "once",
                                          [GROWTH_ONE_OF] = "one_of",
                                          [GROWTH_GOES_ON] = "grows"};
-    struct growth_answer answer;
 
     if (has_ended(view))
         return NULL;
@@ -858,8 +853,7 @@ static const char *verdict_word(const struct leak_view *view)
         return view->verdict->kind < VERDICT_ONCE ? kinds[view->verdict->kind] : "unsteady";
     if (!view->samples)
         return time_to_tell(view) > 0 ? "cannot_tell" : "nothing";
-    growth_answer_choose(&answer, view->growth, view->samples);
-    return trends[answer.verdict];
+    return trends[view->answer.verdict];
 }
 
 static void json_growing(const struct leak_view *view, const struct part *part, struct json *json)

@@ -14,14 +14,14 @@ struct leak_view {
     const struct parts *parts;
     const struct samples *samples; /* of the profiles; NULL: none */
     const struct growth *growth;   /* of them */
+    struct growth_answer answer;   /* of it */
     struct own_limit own_limit;
     bool wasteful;                  /* frag has something to say of it */
     const struct grow_view *faults; /* NULL: nothing was seen of pages and page faults */
     const struct display *display;
-    size_t rows;       /* of the table; 0: all */
-    bool rows_given;   /* else as many as the screen has lines for */
-    bool verbose;      /* all that the answer rests on */
-    uint64_t asked_ns; /* to watch */
+    size_t rows;     /* of the table; 0: all */
+    bool rows_given; /* else as many as the screen has lines for */
+    bool verbose;    /* all that the answer rests on */
 };
 
 /* Prints the answer, what it rests on, and the tables. */

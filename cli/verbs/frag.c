@@ -19,17 +19,16 @@ struct frag_verb {
 };
 
 /* samples NULL: there is no profile. */
-static bool show_frag(const struct samples *samples, const struct display *display, void *ctx)
+static bool show_frag(struct frag_verb *verb, const struct samples *samples)
 {
-    const struct frag_verb *verb = ctx;
     const struct frag *frag = &verb->frag;
-    struct display own = *display;
+    struct display *display = &verb->presentation.display;
     struct waste waste;
     const struct frag_view view = {.frag = frag,
                                    .setup = &verb->setup,
                                    .samples = samples,
                                    .waste = &waste,
-                                   .display = &own,
+                                   .display = display,
                                    .name = verb->attachment.target.stat.comm,
                                    .pid = (int)verb->attachment.target.pid,
                                    .in_program = verb->attachment.instance.in_program,
@@ -37,7 +36,7 @@ static bool show_frag(const struct samples *samples, const struct display *displ
     struct json json;
     bool good = waste_make(&waste, frag->classes, frag->class_count, samples);
 
-    own.colors = isatty(STDOUT_FILENO);
+    display->colors = isatty(STDOUT_FILENO);
     if (good && verb->options->json) {
         attachment_json_begin(&verb->attachment, &json);
         frag_json(&view, &json);
@@ -76,20 +75,24 @@ static void read_setup(struct frag_verb *verb)
 static fault_code perform_frag(struct frag_verb *verb, struct fault *fault)
 {
     struct frag *frag = &verb->frag;
-    fault_code rc;
+    struct presented presented = {.count = 0};
+    fault_code rc = frag_take(frag, &verb->attachment, fault);
+    const bool taken = frag->capture.taken;
 
-    rc = frag_take(frag, &verb->attachment, fault);
     if (rc != FAULT_NONE)
         return rc;
     read_setup(verb);
-    verb->presentation.also = show_frag;
-    verb->presentation.also_ctx = verb;
     verb->presentation.events = &verb->job.events;
-    if (frag->capture.taken)
-        return capture_write(&verb->attachment, &verb->presentation, &frag->capture, NULL, fault);
-    if (!show_frag(NULL, &verb->presentation.display, verb))
-        return fault_set(fault, FAULT_INTERNAL, ENOMEM, "share the free space", "out of memory");
-    return FAULT_NONE;
+    if (taken)
+        rc = capture_read(&verb->attachment, &verb->presentation,
+                          &(struct present_source){.text = &frag->capture.text}, 1, &presented,
+                          fault);
+    if (rc == FAULT_NONE && !show_frag(verb, taken ? &presented.samples : NULL))
+        rc = fault_set(fault, FAULT_INTERNAL, ENOMEM, "share the free space", "out of memory");
+    if (rc == FAULT_NONE && taken)
+        rc = present_write(&presented, NULL, fault);
+    present_free(&presented);
+    return rc;
 }
 
 static int frag_main(const struct options *options, pid_t pid)

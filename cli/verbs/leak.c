@@ -27,36 +27,31 @@ struct leak_verb {
     struct leak leak;
     bool profiles;           /* the attachment is open for profiles */
     struct fault no_samples; /* why not, although they were wanted */
-    bool judged;             /* verdict is made */
-    struct verdict verdict;
-    struct leak_view view;
+    struct own_limit own_limit;
+    bool wasteful; /* frag has something to say of it */
 };
 
 /* ---- the result ---- */
 
-static void json_ends(const struct leak *leak, struct json *json)
-{
-    json_number(json, "covered_percent", (uint64_t)leak_covered_percent(leak));
-    json_number(json, "sampled_bytes", (uint64_t)leak->sampled);
-    json_number(json, "allocated_ns", leak->after.at_ns - leak->before.at_ns);
-}
-
 /* What profiling has to say. */
-static void json_samples(const struct leak_verb *verb, struct json *json)
+static void json_samples(const struct leak_verb *verb, const struct leak_view *view,
+                         struct json *json)
 {
     const struct leak *leak = &verb->leak;
-    const struct growth *growth = verb->view.growth;
+    const struct growth *growth = view->growth;
 
     sampling_json(&leak->sampling, json);
     cut_short_json(leak->sampling.cut_short_ns, json);
-    json_ends(leak, json);
+    json_number(json, "covered_percent", (uint64_t)leak_covered_percent(leak));
+    json_number(json, "sampled_bytes", (uint64_t)leak->sampled);
+    json_number(json, "allocated_ns", leak->after.at_ns - leak->before.at_ns);
     json_signed(json, "grown", growth->grown);
     json_signed(json, "shrunk", growth->shrunk);
     json_rounded(json, "error", trunc(growth->error));
     json_number(json, "rss_before", leak->before.rss);
     json_number(json, "rss_after", leak->after.rss);
     json_list_begin(json, "rows");
-    for (size_t i = 0; i < growth_shown(growth, verb->view.display); i++) {
+    for (size_t i = 0; i < growth_shown(growth, view->display); i++) {
         const struct growth_row *row = &growth->rows[i];
         json_item_begin(json);
         json_signed(json, "bytes", row->bytes);
@@ -71,7 +66,7 @@ static void json_samples(const struct leak_verb *verb, struct json *json)
             json_rounded(json, "stopped_s", row->trend.stopped);
         else
             json_null(json, "stopped_s");
-        stack_json(json, "stack", verb->view.samples, &verb->view.samples->list[row->sample]);
+        stack_json(json, "stack", view->samples, &view->samples->list[row->sample]);
         json_item_end(json);
     }
     json_list_end(json);
@@ -81,147 +76,116 @@ static void json_samples(const struct leak_verb *verb, struct json *json)
     attachment_json(&verb->attachment, json);
 }
 
-static void print_leak_json(const struct leak_verb *verb)
+static void print_leak_json(const struct leak_verb *verb, const struct leak_view *view)
 {
     struct json json;
 
     attachment_json_begin(&verb->attachment, &json);
-    leak_json(&verb->view, &json);
+    leak_json(view, &json);
     json_text_or_null(&json, "path", verb->options->output);
-    if (verb->view.faults) {
+    if (view->faults) {
         json_object_begin(&json, "faults");
-        grow_json(verb->view.faults, &json);
+        grow_json(view->faults, &json);
         json_object_end(&json);
     } else {
         json_null(&json, "faults");
     }
-    if (verb->view.samples)
-        json_samples(verb, &json);
+    if (view->samples)
+        json_samples(verb, view, &json);
     json_end(&json);
 }
 
-static void print_leak(struct leak_verb *verb, const struct grow_view *faults,
-                       const struct display *display)
+/* samples, of the profiles, and touchers, of the pages, are NULL where there are none. */
+static bool print_leak(struct leak_verb *verb, const struct samples *samples,
+                       const struct samples *touchers)
 {
+    const struct leak *leak = &verb->leak;
+    const struct profile_options *report = &verb->options->report;
+    struct display *display = &verb->presentation.display;
     struct parts parts = {.count = 0};
-    struct leak_view *view = &verb->view;
-    struct display own = *display;
+    struct growth growth = {.count = 0};
+    const struct grow_view faults = {.grow = &leak->grow,
+                                     .samples = touchers,
+                                     .target = &verb->attachment.target,
+                                     .depth = display->depth,
+                                     .colors = isatty(STDOUT_FILENO) != 0,
+                                     .verbose = verb->options->verbose};
+    struct leak_view view = {.attachment = &verb->attachment,
+                             .leak = leak,
+                             .verdict = leak->judged ? &leak->verdict : NULL,
+                             .parts = &parts,
+                             .samples = samples,
+                             .growth = &growth,
+                             .own_limit = verb->own_limit,
+                             .wasteful = verb->wasteful,
+                             .faults = touchers ? &faults : NULL,
+                             .display = display,
+                             .rows = report->rows ? display->rows : ROWS_DEFAULT,
+                             .rows_given = report->rows != NULL,
+                             .verbose = verb->options->verbose};
+    const bool good =
+        !samples || growth_make(&growth, samples, (double)sampling_ns(&leak->sampling) / 1e9);
 
-    own.colors = isatty(STDOUT_FILENO);
-    view->attachment = &verb->attachment;
-    view->leak = &verb->leak;
-    view->verdict = verb->judged ? &verb->verdict : NULL;
-    view->faults = faults;
-    view->display = &own;
-    view->parts = &parts;
-    view->rows_given = verb->options->report.rows != NULL;
-    view->rows = view->rows_given ? display->rows : ROWS_DEFAULT;
-    view->verbose = verb->options->verbose;
-    view->asked_ns = verb->leak.request.duration_ns;
-    if (view->verdict)
-        parts_of_objects(&parts, &verb->leak, view->verdict, view->samples);
-    if (faults)
-        parts_of_memory(&parts, &verb->leak, view->verdict);
-    if (verb->options->json)
-        print_leak_json(verb);
-    else
-        leak_print(view, stdout);
+    display->colors = faults.colors;
+    if (samples && good)
+        growth_answer_choose(&view.answer, &growth, samples);
+    if (view.verdict)
+        parts_of_objects(&parts, leak, view.verdict, samples);
+    if (touchers)
+        parts_of_memory(&parts, leak, view.verdict);
+    if (good && verb->options->json)
+        print_leak_json(verb, &view);
+    else if (good)
+        leak_print(&view, stdout);
     fflush(stdout); /* before the messages */
-}
-
-/* With the page faults' stacks and their names. */
-static bool print_with_faults(const struct samples *samples, const struct display *display,
-                              void *ctx)
-{
-    struct leak_verb *verb = ctx;
-    struct grow_rows rows;
-    const struct grow_view view = {.grow = &verb->leak.grow,
-                                   .rows = &rows,
-                                   .samples = samples,
-                                   .target = &verb->attachment.target,
-                                   .depth = display->depth,
-                                   .colors = isatty(STDOUT_FILENO) != 0,
-                                   .verbose = verb->options->verbose};
-    bool good = grow_rows_make(&rows, &verb->leak.grow, samples, GROW_KINDS, 0, GROW_ROWS_BY_STACK);
-
-    if (good)
-        print_leak(verb, &view, display);
-    grow_rows_free(&rows);
+    growth_free(&growth);
     return good;
 }
 
-/* Names for the page faults are another profile's: they are made while this one's are there. */
-static bool print_with_samples(const struct samples *samples, const struct display *display,
-                               void *ctx)
+/* Shows the growth by samples and by page faults, and writes the first of these that there is. */
+static fault_code show_leak(struct leak_verb *verb, struct fault *fault)
 {
-    struct leak_verb *verb = ctx;
-    struct presentation faults = verb->presentation;
-    struct growth growth;
-    struct fault fault;
-
-    if (!growth_make(&growth, samples, (double)sampling_ns(&verb->leak.sampling) / 1e9))
-        return false;
-    verb->view.samples = samples;
-    verb->view.growth = &growth;
-    faults.format = FORMAT_TEXT;
-    faults.also = print_with_faults;
-    faults.judge = NULL;
-    faults.terse = true;
-    if (!verb->leak.grows || capture_write(&verb->attachment, &faults, &verb->leak.grow.capture,
-                                           NULL, &fault) != FAULT_NONE)
-        print_leak(verb, NULL, display);
-    verb->view.samples = NULL;
-    verb->view.growth = NULL;
-    growth_free(&growth);
-    return true;
-}
-
-/* The counts bound what the samples say, in all views. */
-static bool judge_samples(struct samples *samples, const uint32_t *of_stack, size_t stacks,
-                          void *ctx)
-{
-    struct leak_verb *verb = ctx;
-
-    return leak_judge(&verb->leak, samples, of_stack, stacks, &verb->verdict, &verb->judged);
-}
-
-static fault_code show_samples(struct leak_verb *verb, struct fault *fault)
-{
-    struct presentation *presentation = &verb->presentation;
-    fault_code rc = leak_estimate(&verb->leak, fault);
-
-    if (rc != FAULT_NONE)
-        return rc;
-    if (!options_to_stdout(verb->options))
-        presentation->also = print_with_samples;
-    presentation->judge = judge_samples;
-    presentation->judge_ctx = verb;
-    presentation->cut_short = verb->leak.sampling.cut_short_ns;
-    presentation->also_ctx = verb;
-    return leak_write(&verb->leak, &verb->attachment, presentation,
-                      verb->options->output ? &verb->output : NULL, fault);
-}
-
-/* The profile as it is needs no names: the table, which does, is made after it. */
-static fault_code show_faults(struct leak_verb *verb, struct fault *fault)
-{
-    struct presentation *presentation = &verb->presentation;
-    struct capture *capture = &verb->leak.grow.capture;
+    struct attachment *attachment = &verb->attachment;
+    struct leak *leak = &verb->leak;
+    struct capture *capture = &leak->grow.capture;
+    const struct present_source pages = {.text = &capture->text, .time_ns = capture->time_ns};
+    struct presentation *presentation = &verb->presentation, plain;
+    struct presented samples = {.count = 0}, faults = {.count = 0};
     struct output *output = verb->options->output ? &verb->output : NULL;
+    const bool shown = !options_to_stdout(verb->options);
+    struct fault unnamed;
     fault_code rc;
+    bool touched;
 
-    verb->judged = looks_counted(&verb->leak.looks) &&
-                   looks_judge(&verb->leak.looks, 0, 0, false, NULL, 0, &verb->verdict);
-    presentation->also_ctx = verb;
-    presentation->display.touched = true;
-    if (!options_to_stdout(verb->options))
-        presentation->also = print_with_faults;
-    if (!output || presentation->format != FORMAT_RAW || !presentation->also)
-        return capture_write(&verb->attachment, presentation, capture, output, fault);
-    rc = capture_write(&verb->attachment, presentation, capture, output, fault);
-    presentation->format = FORMAT_TEXT;
-    return rc == FAULT_NONE ? capture_write(&verb->attachment, presentation, capture, NULL, fault)
-                            : rc;
+    if (leak->profiled) {
+        presentation->cut_short = leak->sampling.cut_short_ns;
+        rc = leak_read(leak, attachment, presentation, &samples, fault);
+        plain = *presentation;
+        plain.format = FORMAT_TEXT;
+        touched = rc == FAULT_NONE && shown && leak->grows &&
+                  capture_read(attachment, &plain, &pages, 1, &faults, &unnamed) == FAULT_NONE;
+    } else {
+        leak_judge(leak);
+        presentation->display.touched = true;
+        if (output && presentation->format == FORMAT_RAW) { /* the table needs names, it does not */
+            rc = capture_write(attachment, presentation, capture, output, fault);
+            if (rc != FAULT_NONE || !shown)
+                return rc;
+            presentation->format = FORMAT_TEXT;
+            output = NULL;
+        }
+        rc = capture_read(attachment, presentation, &pages, 1, &faults, fault);
+        touched = rc == FAULT_NONE;
+    }
+    if (rc == FAULT_NONE && shown &&
+        !print_leak(verb, leak->profiled ? &samples.samples : NULL,
+                    touched ? &faults.samples : NULL))
+        rc = fault_set(fault, FAULT_INTERNAL, ENOMEM, "show", "the growth");
+    if (rc == FAULT_NONE)
+        rc = present_write(leak->profiled ? &samples : &faults, output, fault);
+    present_free(&faults);
+    present_free(&samples);
+    return rc;
 }
 
 /* ---- the verb ---- */
@@ -256,7 +220,7 @@ static void look_at_end(struct leak_verb *verb)
         return;
     if (attachment_renew(attachment, interrupt_again_flag(), &ignored) == FAULT_NONE) {
         grown_classes_find(leak->grown, &leak->looks, &leak->grow.pages, attachment);
-        verb->view.wasteful =
+        verb->wasteful =
             !verb->options->json && leak->grows &&
             (parts_have_free_memory(leak) || looks_judge_rss(&leak->looks).kind != VERDICT_GROWS) &&
             is_wasteful(attachment);
@@ -275,25 +239,23 @@ static fault_code perform_leak(struct leak_verb *verb, struct fault *fault)
             output_open_named(&verb->output, options->output, options->force, options->mode, fault);
     if (rc != FAULT_NONE)
         return rc;
-    if (verb->profiles) {
+    if (verb->profiles)
         rc = leak_run(leak, &verb->attachment, fault);
-        if (fault_lacks_profiling(rc) && !wants_samples(options)) {
-            verb->no_samples = *fault;
-            sampling_settle(&verb->attachment, &leak->sampling, fault);
-            verb->profiles = false;
-            rc = leak_watch(leak, &verb->attachment, fault);
-        }
-    } else {
-        rc = leak_watch(leak, &verb->attachment, fault);
+    if (fault_lacks_profiling(rc) && !wants_samples(options)) {
+        verb->no_samples = *fault;
+        sampling_settle(&verb->attachment, &leak->sampling, fault);
+        verb->profiles = false;
     }
+    if (!verb->profiles)
+        rc = leak_watch(leak, &verb->attachment, fault);
     if (rc != FAULT_NONE)
         return rc;
     look_at_end(verb);
     if (!options->json)
-        verb->view.own_limit =
+        verb->own_limit =
             own_limit_find(leak->grow.heaps, &verb->attachment.target, &verb->attachment.memory);
     verb->presentation.events = &verb->job.events;
-    return leak->profiled ? show_samples(verb, fault) : show_faults(verb, fault);
+    return show_leak(verb, fault);
 }
 
 /* A profile without a stack means that nothing has grown, as the answer says. */
@@ -395,7 +357,6 @@ static int leak_main(const struct options *options, pid_t pid)
     }
     output_close(&verb.output);
     presentation_free(&verb.presentation);
-    verdict_free(&verb.verdict);
     leak_free(&verb.leak);
     return code;
 }

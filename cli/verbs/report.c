@@ -241,8 +241,7 @@ static fault_code perform_report(struct presentation *presentation, const struct
                                  struct input *inputs, struct output *output, struct fault *fault)
 {
     char root[48];
-    struct symbols_options symbols[INPUTS_MAX];
-    const struct symbols_options common = {
+    const struct symbols_options symbols = {
         .root = options->report.root ? options->report.root
                                      : root_of_file(options->file, root, sizeof root),
         .no_inlines = options->report.no_inlines,
@@ -251,6 +250,7 @@ static fault_code perform_report(struct presentation *presentation, const struct
         .program = options->program,
         .ctx = (void *)options};
     struct present_source sources[INPUTS_MAX] = {{0}};
+    struct presented presented;
     const char *paths[INPUTS_MAX] = {options->file, options->base};
     size_t count = 0;
     fault_code rc = read_input(&inputs[count++], options->file, fault);
@@ -270,18 +270,18 @@ static fault_code perform_report(struct presentation *presentation, const struct
         rc = output_open_named(output, options->output, options->force, options->mode, fault);
     if (rc != FAULT_NONE)
         return rc;
-    for (size_t i = 0; i < count; i++) {
-        symbols[i] = common;
-        symbols[i].time_ns = inputs[i].time_ns;
+    for (size_t i = 0; i < count; i++)
         sources[i] = (struct present_source){.text = &inputs[i].text,
-                                             .symbols = &symbols[i],
                                              .time_ns = inputs[i].time_ns,
                                              .name = paths[i],
                                              .adds = i >= adds};
-    }
     set_title(presentation, options);
     presentation->display.time_ns = sources[0].time_ns;
-    return present(presentation, sources, count, output, fault);
+    rc = present_read(&presented, presentation, &symbols, sources, count, fault);
+    if (rc == FAULT_NONE)
+        rc = present_write(&presented, output, fault);
+    present_free(&presented);
+    return rc;
 }
 
 /* The order of the rows. */

@@ -48,10 +48,8 @@ void explain_init(struct explain *explain, struct attachment *attachment)
 void explain_free(struct explain *explain)
 {
     sites_free(&explain->sites);
-    if (!explain->look_ns)
-        return;
-    verdict_free(&explain->watch.verdict);
-    leak_free(&explain->watch.leak);
+    if (explain->look_ns)
+        leak_free(&explain->watch.leak);
 }
 
 /* ---- measurements ---- */
@@ -91,16 +89,15 @@ static void measure_all(void *ctx)
 static void judge_watched(struct explain *explain)
 {
     struct explain_watch *watch = &explain->watch;
-    const struct looks *looks = &watch->leak.looks;
+    struct leak *leak = &watch->leak;
     struct rise *rise = &explain->rise;
     double steady = 0; /* bytes */
 
-    watch->judged =
-        looks_counted(looks) && looks_judge(looks, 0, 0, false, NULL, 0, &watch->verdict);
-    if (watch->judged)
-        parts_of_objects(&watch->parts, &watch->leak, &watch->verdict, NULL);
-    if (watch->leak.grows)
-        parts_of_memory(&watch->parts, &watch->leak, watch->judged ? &watch->verdict : NULL);
+    leak_judge(leak);
+    if (leak->judged)
+        parts_of_objects(&watch->parts, leak, &leak->verdict, NULL);
+    if (leak->grows)
+        parts_of_memory(&watch->parts, leak, leak->judged ? &leak->verdict : NULL);
     for (size_t i = 0; i < watch->parts.count; i++) {
         const struct part *part = &watch->parts.list[i];
         const bool goes_on = part->state <= PART_ONE_OF;

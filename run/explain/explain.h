@@ -63,8 +63,6 @@ struct explain_mapped {
 /* What grew in a longer look, as leak has it. */
 struct explain_watch {
     struct leak leak;
-    bool judged; /* verdict is made */
-    struct verdict verdict;
     struct parts parts;
 };
 

@@ -29,6 +29,7 @@ void leak_free(struct leak *leak)
     capture_free(&leak->after.capture);
     between_free(&leak->between);
     looks_close(&leak->looks);
+    verdict_free(&leak->verdict);
     grow_free(&leak->grow);
 }
 
@@ -307,8 +308,37 @@ fault_code leak_watch(struct leak *leak, struct attachment *attachment, struct f
 
 /* ---- the result ---- */
 
-fault_code leak_write(struct leak *leak, struct attachment *attachment,
-                      struct presentation *presentation, struct output *output, struct fault *fault)
+/* The counts bound what the samples say. */
+static bool judge_samples(struct leak *leak, struct presented *presented)
+{
+    struct samples *samples = &presented->samples;
+    const struct verdict_total total = looks_judge_rss(&leak->looks);
+
+    if (!looks_counted(&leak->looks)) {
+        judged_by_total(samples, &total);
+        return true;
+    }
+    leak->judged = looks_judge(&leak->looks, samples->period, samples->count, leak->silent,
+                               presented->of_stack, presented->stack_count, &leak->verdict);
+    if (leak->judged)
+        judged_by_verdict(samples, &leak->verdict);
+    return leak->judged;
+}
+
+static double sum_sampled(const struct heap_profile *profile)
+{
+    double sum = 0;
+
+    for (size_t i = 0; i < profile->line_count; i++) {
+        const struct heap_counts *counts = &profile->lines[i].counts;
+        sum += heap_estimate(profile, counts->objects, counts->bytes).bytes;
+    }
+    return sum;
+}
+
+fault_code leak_read(struct leak *leak, struct attachment *attachment,
+                     struct presentation *presentation, struct presented *presented,
+                     struct fault *fault)
 {
     struct capture *after = &leak->after.capture, *before = &leak->before.capture;
     /* What is freed while it settles has ended with the sampling. */
@@ -319,54 +349,33 @@ fault_code leak_write(struct leak *leak, struct attachment *attachment,
          .moment_ns = ended && ended < taken ? ended : taken},
         {.text = &before->text, .time_ns = before->time_ns, .moment_ns = leak->before.at_ns}};
     struct heap_profile stacks = {0};
+    bool good = !looks_counted(&leak->looks) || looks_stacks(&leak->looks, &stacks);
     fault_code rc = FAULT_NONE;
     size_t count = 2;
 
     for (size_t i = 0; i < leak->between.count; i++, count++)
         sources[count] = (struct present_source){.parsed = &leak->between.points[i].profile,
                                                  .moment_ns = leak->between.points[i].at_ns};
-    if (looks_counted(&leak->looks) && !looks_stacks(&leak->looks, &stacks))
-        rc = fault_set(fault, FAULT_INTERNAL, ENOMEM, "compare", "the stacks");
-    presentation->stacks = looks_counted(&leak->looks) ? &stacks : NULL;
-    if (rc == FAULT_NONE)
-        rc = capture_write_series(attachment, presentation, sources, count, output, fault);
+    presentation->stacks = &stacks;
+    if (good)
+        rc = capture_read(attachment, presentation, sources, count, presented, fault);
     presentation->stacks = NULL;
     heap_free(&stacks);
-    return rc;
+    if (rc != FAULT_NONE)
+        return rc;
+    if (!good || !judge_samples(leak, presented))
+        return fault_set(fault, FAULT_INTERNAL, ENOMEM, "compare", "the stacks");
+    leak->sampled = sum_sampled(&presented->parts[0].profile);
+    return FAULT_NONE;
 }
 
-bool leak_judge(const struct leak *leak, struct samples *samples, const uint32_t *of_stack,
-                size_t stacks, struct verdict *verdict, bool *judged)
+void leak_judge(struct leak *leak)
 {
-    const struct verdict_total total = looks_judge_rss(&leak->looks);
-
-    *judged = looks_counted(&leak->looks);
-    if (!*judged) {
-        judged_by_total(samples, &total);
-        return true;
-    }
-    if (!looks_judge(&leak->looks, samples->period, samples->count, leak->silent, of_stack, stacks,
-                     verdict))
-        return false;
-    judged_by_verdict(samples, verdict);
-    return true;
+    leak->judged = looks_counted(&leak->looks) &&
+                   looks_judge(&leak->looks, 0, 0, false, NULL, 0, &leak->verdict);
 }
 
 /* ---- estimates ---- */
-
-fault_code leak_estimate(struct leak *leak, struct fault *fault)
-{
-    const struct sink *text = &leak->after.capture.text;
-    struct heap_profile profile;
-    fault_code rc = heap_parse(&profile, (const char *)text->bytes, text->len, fault);
-
-    for (size_t i = 0; rc == FAULT_NONE && i < profile.line_count; i++) {
-        const struct heap_counts *counts = &profile.lines[i].counts;
-        leak->sampled += heap_estimate(&profile, counts->objects, counts->bytes).bytes;
-    }
-    heap_free(&profile);
-    return rc;
-}
 
 double leak_covered_whole(const struct leak *leak)
 {

@@ -36,10 +36,12 @@ struct leak {
     bool profiled; /* before and after have profiles */
     struct sampling sampling;
     struct leak_end before, after;
-    double sampled;         /* bytes that the profile at the end represents */
+    double sampled;         /* bytes that the profile at the end represents: by leak_read */
     struct between between; /* while it sampled */
     bool silent;            /* threads may allocate without being sampled */
     struct looks looks;
+    bool judged; /* verdict is made: by the exact counts */
+    struct verdict verdict;
     struct grown_class grown[GROWN_CLASSES]; /* set by the user, with grown_classes_find */
     struct grow grow;
     bool grows;               /* grow has seen something */
@@ -66,24 +68,15 @@ fault_code leak_run(struct leak *leak, struct attachment *attachment, struct fau
  */
 fault_code leak_watch(struct leak *leak, struct attachment *attachment, struct fault *fault);
 
-/* With profiles: computes `sampled`, before leak_write releases the texts.
- */
-fault_code leak_estimate(struct leak *leak, struct fault *fault);
 /*
- * With profiles: writes the difference, as present(). May release the texts. presentation->judge
- * gets the stacks of the looks.
+ * With profiles: present_read of the difference, whose trends are judged by the exact counts, else
+ * by the growth of the RSS. Releases the texts. present_free in each case.
  */
-fault_code leak_write(struct leak *leak, struct attachment *attachment,
-                      struct presentation *presentation, struct output *output,
-                      struct fault *fault);
-
-/*
- * Judges the growth of samples by the looks, in samples->trends: by the exact counts (*judged:
- * verdict is made), else by the growth of the RSS. stack_of, stacks: as presentation->judge.
- * False: out of memory.
- */
-bool leak_judge(const struct leak *leak, struct samples *samples, const uint32_t *stack_of,
-                size_t stacks, struct verdict *verdict, bool *judged);
+fault_code leak_read(struct leak *leak, struct attachment *attachment,
+                     struct presentation *presentation, struct presented *presented,
+                     struct fault *fault);
+/* Without: judges the looks alone. */
+void leak_judge(struct leak *leak);
 
 /* Bytes that the program itself has allocated at the end. */
 double leak_covered_whole(const struct leak *leak);

@@ -68,7 +68,7 @@ bool looks_counted(const struct looks *looks);
 double looks_total(const struct looks *looks);
 /*
  * Judges the looks, if looks_counted: the verdict has count stacks, the samples; of_stack and
- * stacks as presentation->judge has them. period: of the samples, 0: nothing was sampled. silent:
+ * stacks as struct presented has them. period: of the samples, 0: nothing was sampled. silent:
  * some threads allocate without being sampled. False: out of memory. verdict_free in each case.
  */
 bool looks_judge(const struct looks *looks, uint64_t period, size_t count, bool silent,

@@ -25,32 +25,14 @@ static void fill_text(struct sink *sink, const char *text)
     sink->len = bytes ? strlen(text) : 0;
 }
 
-struct seen {
-    size_t count;
-    double bytes[4], seconds[4];
-};
-
-static bool see(const struct samples *samples, const struct display *display, void *ctx)
-{
-    struct seen *seen = ctx;
-
-    (void)display;
-    CHECK(samples->count == 1 && samples->point_count == 3);
-    seen->count = samples->count == 1 ? samples->point_count : 0;
-    for (size_t i = 0; i < seen->count && i < ARRAY_LEN(seen->bytes); i++) {
-        seen->bytes[i] = samples_points(samples, 0)[i].bytes;
-        seen->seconds[i] = samples_points(samples, 0)[i].seconds;
-    }
-    return true;
-}
-
 /* Without the mappings of the newest the allocator's call would make it another stack. */
 static void test_point_between(void)
 {
     static const char middle[] = HEAD STACK "  t*: 1: 2000 [0: 0]\n";
     const struct symbols_options symbols = {0};
-    struct seen seen = {0};
-    struct presentation presentation = {.also = see, .also_ctx = &seen};
+    const struct presentation presentation = {.format = FORMAT_TEXT};
+    const struct trend_point *points;
+    struct presented presented;
     struct heap_profile between;
     struct sink texts[2];
     struct fault fault;
@@ -58,14 +40,18 @@ static void test_point_between(void)
     fill_text(&texts[0], HEAD STACK "  t*: 1: 3000 [0: 0]\n" MAPS);
     fill_text(&texts[1], HEAD STACK "  t*: 1: 1000 [0: 0]\n" MAPS);
     CHECK(heap_parse(&between, middle, sizeof middle - 1, &fault) == FAULT_NONE);
-    const struct present_source sources[] = {
-        {.text = &texts[0], .symbols = &symbols, .moment_ns = 5 * SECOND},
-        {.text = &texts[1], .symbols = &symbols, .moment_ns = 1 * SECOND},
-        {.parsed = &between, .moment_ns = 2 * SECOND}};
-    CHECK(present(&presentation, sources, 3, NULL, &fault) == FAULT_NONE);
-    CHECK(seen.count == 3);
-    CHECK(seen.bytes[0] == 1000 && seen.bytes[1] == 2000 && seen.bytes[2] == 3000);
-    CHECK(seen.seconds[0] == 0 && seen.seconds[1] == 1 && seen.seconds[2] == 4);
+    const struct present_source sources[] = {{.text = &texts[0], .moment_ns = 5 * SECOND},
+                                             {.text = &texts[1], .moment_ns = 1 * SECOND},
+                                             {.parsed = &between, .moment_ns = 2 * SECOND}};
+    CHECK(present_read(&presented, &presentation, &symbols, sources, 3, &fault) == FAULT_NONE);
+    CHECK(presented.samples.count == 1 && presented.samples.point_count == 3);
+    if (presented.samples.count == 1 && presented.samples.point_count == 3) {
+        points = samples_points(&presented.samples, 0);
+        CHECK(points[0].bytes == 1000 && points[1].bytes == 2000 && points[2].bytes == 3000);
+        CHECK(points[0].seconds == 0 && points[1].seconds == 1 && points[2].seconds == 4);
+    }
+    CHECK(present_write(&presented, NULL, &fault) == FAULT_NONE);
+    present_free(&presented);
     CHECK(between.line_count == 1); /* it is not freed */
     heap_free(&between);
     sink_free(&texts[0]);
@@ -77,14 +63,18 @@ static fault_code write_folded(uint64_t until, struct fault *fault)
     const struct symbols_options symbols = {0};
     const struct presentation presentation = {
         .format = FORMAT_FOLDED, .display.value = VALUE_BYTES, .until = until};
+    struct presented presented;
     struct output output;
     struct sink text;
     fault_code rc = output_open(&output, "/dev/null", fault);
 
     fill_text(&text, HEAD STACK "  t*: 1: 3000 [0: 0]\n" MAPS);
-    const struct present_source source = {.text = &text, .symbols = &symbols, .moment_ns = 1};
+    const struct present_source source = {.text = &text, .moment_ns = 1};
+    CHECK(rc == FAULT_NONE);
+    rc = present_read(&presented, &presentation, &symbols, &source, 1, fault);
     if (rc == FAULT_NONE)
-        rc = present(&presentation, &source, 1, &output, fault);
+        rc = present_write(&presented, &output, fault);
+    present_free(&presented);
     output_close(&output);
     sink_free(&text);
     return rc;
