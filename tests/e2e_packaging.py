@@ -11,8 +11,10 @@ import os
 import re
 import shutil
 import subprocess
+import sys
 
 import lib
+import opaque
 import releases
 
 BUILD = os.path.dirname(lib.TOOL)
@@ -56,6 +58,14 @@ def sources():
     return [name for name in listed.splitlines() if os.path.exists(os.path.join(lib.ROOT, name))]
 
 
+def copy_sources(tree):
+    """All but the tests."""
+    for path in sources():
+        if not path.startswith(("tests/", "bench/")) or path == "bench/README.md":
+            os.makedirs(os.path.dirname(os.path.join(tree, path)), exist_ok=True)
+            shutil.copy(os.path.join(lib.ROOT, path), os.path.join(tree, path))
+
+
 def build(case, out):
     """Runs packaging/build."""
     need(case, "dpkg-buildpackage", "dh", "git", "busybox")
@@ -90,6 +100,10 @@ def artefacts(case):
             with contextlib.suppress(OSError):
                 shutil.rmtree(other) if os.path.isdir(other) else os.unlink(other)
     return releases.once(path, lambda new: build(case, new))
+
+
+def static_file(case):
+    return os.path.join(artefacts(case), "jeattach-%s-x86_64" % version())
 
 
 def version():
@@ -157,10 +171,7 @@ class Packaging(lib.TestCase):
         found = set()
         for name in ("a", "another"):
             tree = os.path.join(self.directory(), name)
-            for path in sources():
-                if not path.startswith(("tests/", "bench/")) or path == "bench/README.md":
-                    os.makedirs(os.path.dirname(os.path.join(tree, path)), exist_ok=True)
-                    shutil.copy(os.path.join(lib.ROOT, path), os.path.join(tree, path))
+            copy_sources(tree)
             run("cmake", "--preset", "release", "-G", "Ninja", "-DJEATTACH_TESTS=OFF",
                 "-DCMAKE_C_FLAGS=-g", cwd=tree)
             run("ninja", "-C", "build", "libbase.a", cwd=tree)
@@ -170,7 +181,7 @@ class Packaging(lib.TestCase):
     def test_static_file(self):
         """It needs nothing: in a root with /proc alone it answers, with names."""
         lib.require_root()
-        made = os.path.join(artefacts(self), "jeattach-%s-x86_64" % version())
+        made = static_file(self)
         self.assertLess(os.path.getsize(made), LARGEST)
         told = run("readelf", "-hld", made)
         self.assertRegex(told, r"Type: +DYN")  # at any address
@@ -190,6 +201,43 @@ class Packaging(lib.TestCase):
         self.inside(root, "/jeattach", "off", str(victim.pid), "--call")
         self.assert_unharmed(victim, slow=True)
 
+    def test_static_file_with_musl(self):
+        """In a root whose only C library is musl, on a program that uses it and one that has it."""
+        lib.require_root()
+        need(self, "musl-gcc")
+        root = self.directory()
+        os.makedirs(os.path.join(root, "lib"))
+        shutil.copy("/lib/ld-musl-x86_64.so.1", os.path.join(root, "lib"))
+        shutil.copy(static_file(self), os.path.join(root, "jeattach"))
+        source = "#include <unistd.h>\nint main(void) { return pause(); }\n"
+        run("musl-gcc", "-x", "c", "-", "-o", os.path.join(root, "sleeps"), input=source)
+        shutil.copy(opaque.musl_static(), os.path.join(root, "opaque"))
+        sleeps = self.process(["chroot", root, "/sleeps"])
+        wanted = os.path.join(root, "sleeps")
+        lib.wait_until(lambda: os.readlink("/proc/%d/exe" % sleeps.pid) == wanted)
+        self.assertIn("next:", self.inside(root, "/jeattach", str(sleeps.pid)).text)
+        self.assertIn("no jemalloc", self.inside(root, "/jeattach", "dump", str(sleeps.pid), "-o", "-",
+                                                 code=lib.NO_JEMALLOC).err)
+        other = self.process(["chroot", root, "/opaque", "outside", "/ready"], stdin=subprocess.PIPE,
+                             env=dict(os.environ, _RJEM_MALLOC_CONF=opaque.CONF))
+        lib.wait_until(lambda: os.path.exists(os.path.join(root, "ready")))
+        self.answers(root, "/jeattach", other.pid)
+        self.assertIn("in use", self.inside(root, "/jeattach", "stats", str(other.pid)).text)
+        dump = self.inside(root, "/jeattach", "dump", "--no-call", str(other.pid), "-o", "-")
+        self.assertEqual(dump.out[:8], b"heap_v2/")
+        other.stdin.write(b"x\n")
+        other.stdin.flush()
+        self.assertEqual(other.wait(30), 0)
+
+    def test_static_file_finds_names_and_lines(self):
+        """As the other program does, with libdw and liblzma inside."""
+        environment = dict(os.environ, JEATTACH=static_file(self))
+        for file, *names in (
+                ("e2e_report", "test_text", "test_pprof_has_lines_and_build_ids"),
+                ("e2e_modules", "test_minidebug")):
+            run(sys.executable, os.path.join(lib.ROOT, "tests", file + ".py"), *names,
+                env=environment)
+
     def test_sums(self):
         path = artefacts(self)
         told = run("sha256sum", "-c", "SHA256SUMS", cwd=path)
@@ -207,46 +255,79 @@ class Packaging(lib.TestCase):
         told = run("lintian", "--allow-root", "--fail-on", "error,warning", package)
         self.assertNotRegex(told, "(?m)^[EW]:")
 
-    def test_package_in_a_clean_root(self):
-        """Installed by apt, used on a redis-server, and removed without a trace."""
+    def root_of(self, suite, packages):
+        """Returns a folder with a release of Debian."""
         lib.require_root()
         need(self, "mmdebstrap")
-        [package] = glob.glob(os.path.join(artefacts(self), "jeattach_*.deb"))
         root = os.path.join(self.directory(), "root")
-        suite = re.search(r"VERSION_CODENAME=(\w+)", lib.read_text("/etc/os-release"))[1]
         told = run("apt-config", "dump")
         proxies = ["--aptopt=" + row for row in told.splitlines()
                    if row.startswith("Acquire::http")]
-        releases.run(["mmdebstrap", "--variant=apt", "--include=redis-server", *proxies, suite, root,
-                      releases.mirror()], "/", 600)
-        before = files_below(root, UNTRACKED)
-        shutil.copy(package, os.path.join(root, "tmp"))
+        releases.run(["mmdebstrap", "--variant=apt", "--include=" + packages, *proxies, suite, root,
+                      releases.mirror()], "/", 900)
         with contextlib.suppress(shutil.SameFileError):
             shutil.copy("/etc/resolv.conf", os.path.join(root, "etc/resolv.conf"))
         run("chroot", root, "apt-get", "update", "-q")
+        return root
+
+    def test_package_in_a_clean_root(self):
+        [package] = glob.glob(os.path.join(artefacts(self), "jeattach_*.deb"))
+        self.used_in(re.search(r"VERSION_CODENAME=(\w+)", lib.read_text("/etc/os-release"))[1], package)
+
+    def used_in(self, suite, package):
+        """Installed by apt, used, and removed without a trace."""
+        root = self.root_of(suite, "redis-server")
+        before = files_below(root, UNTRACKED)
+        shutil.copy(package, os.path.join(root, "tmp"))
         run("chroot", root, "apt-get", "install", "-y", "-q", "--no-install-recommends",
             "/tmp/" + os.path.basename(package))
+        self.used_on_redis(root, "jeattach")
+        run("chroot", root, "apt-get", "autoremove", "--purge", "-y", "-q", "jeattach")
+        self.assertEqual(files_below(root, UNTRACKED), before)
+
+    def used_on_redis(self, root, tool):
         server = self.process(["chroot", root, "redis-server", "--port", "0", "--save", "",
                                "--unixsocket", "/tmp/socket"],
                               env={"PATH": os.environ["PATH"], "LC_ALL": "C",
                                    "MALLOC_CONF": "prof:true,lg_prof_sample:12"},
                               stdout=subprocess.DEVNULL)
         lib.wait_until(lambda: os.path.exists(os.path.join(root, "tmp/socket")))
-        self.answers(root, "jeattach", server.pid)
-        self.profile(root, "jeattach", server.pid, "createObject", "--exe", "/usr/bin/redis-server")
+        self.answers(root, tool, server.pid)
+        self.profile(root, tool, server.pid, "initServer", "--exe", "/usr/bin/redis-server")
         server.terminate()
         server.wait(30)
-        run("chroot", root, "apt-get", "autoremove", "--purge", "-y", "-q", "jeattach")
-        self.assertEqual(files_below(root, UNTRACKED), before)
+
+    def test_static_file_on_bullseye(self):
+        """Whose C library is older than the package needs."""
+        root = self.root_of("bullseye", "redis-server")
+        shutil.copy(static_file(self), os.path.join(root, "jeattach"))
+        self.used_on_redis(root, "/jeattach")
+
+    def test_package_on_trixie(self):
+        """Built, installed and used there."""
+        root = self.root_of("trixie", "dpkg-dev")
+        tree = os.path.join(root, "src/jeattach")
+        copy_sources(tree)
+        with open(os.path.join(tree, "debian/changelog"), "w") as file:
+            file.write("jeattach (%s) unstable; urgency=medium\n\n  * A trial.\n\n"
+                       " -- A <a@jeattach.invalid>  Thu, 01 Jan 1970 00:00:00 +0000\n" % version())
+        run("chroot", root, "apt-get", "build-dep", "-y", "-q", "--no-install-recommends",
+            "/src/jeattach", env=dict(os.environ, DEBIAN_FRONTEND="noninteractive"))
+        run("unshare", "-m", "sh", "-c", PROC, root, "env", "-C", "/src/jeattach",
+            "-u", "CMAKE_C_COMPILER_LAUNCHER", "dpkg-buildpackage", "-us", "-uc", "-b")
+        [package] = glob.glob(os.path.join(root, "src/jeattach_*.deb"))
+        self.used_in("trixie", package)
 
     def test_same_artefacts(self):
-        """All of packaging/build twice, the second time from a clone in another folder."""
+        """All of packaging/build twice, the second time from a clone in another folder, by a user
+        with other habits."""
         first = artefacts(self)
         clone = os.path.join(self.directory(), "clone")
-        run("git", "-c", "safe.directory=*", "clone", "-q", lib.ROOT, clone)
+        run("git", "-c", "safe.directory=*", "clone", "-q", lib.ROOT, clone, umask=0o077)
         if run("git", "-c", "safe.directory=*", "-C", lib.ROOT, "status", "--porcelain"):
             self.skipTest("the sources are not those of the last commit")
-        run(os.path.join(clone, "packaging", "build"), os.path.join(clone, "out"))
+        run(os.path.join(clone, "packaging", "build"), os.path.join(clone, "out"), umask=0o077,
+            env=dict(os.environ, TZ="Asia/Tokyo", LC_ALL="C.UTF-8", DEB_BUILD_OPTIONS="parallel=1"))
         self.assertEqual(lib.read_text(os.path.join(clone, "out", "SHA256SUMS")),
                          lib.read_text(os.path.join(first, "SHA256SUMS")))
 

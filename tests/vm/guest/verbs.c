@@ -18,9 +18,13 @@ static bool has(const struct result *result, const char *text)
 }
 
 /* Runs one verb, which must succeed and print these words. */
-#define SAYS(words, ...)                                                                           \
+#define SAYS(words, ...) PRINTS(words, TOOL(__VA_ARGS__))
+#define STATIC_FILE      "/usr/bin/jeattach-static"
+#define STATIC_SAYS(words, ...)                                                                    \
+    PRINTS(words, tool_run(NULL, (const char *const[]){STATIC_FILE, __VA_ARGS__, NULL}))
+#define PRINTS(words, run)                                                                         \
     do {                                                                                           \
-        struct result result_ = TOOL(__VA_ARGS__);                                                 \
+        struct result result_ = run;                                                               \
         REQUIRE(result_.code == 0, "%s: %s", words, result_text(&result_));                        \
         REQUIRE(has(&result_, words), "no '%s' in: %.300s", words, result_.out);                   \
     } while (0)
@@ -88,6 +92,29 @@ static void on_redis(void)
     all_verbs(pid);
     REQUIRE(redis_answers(&redis), "it does not answer any more");
     snapshot_compare(&before, redis.pid);
+}
+
+/* What an operator types first, with the file that needs no library. */
+static void static_file(void)
+{
+    struct redis redis;
+
+    if (access(STATIC_FILE, X_OK) != 0) {
+        check_skip("packaging/build has not made the static file");
+        return;
+    }
+    if (!redis_start(&redis, NULL))
+        return;
+    const char *pid = text_of(redis.pid);
+    const char *profile = format("%s/a.heap", redis.directory);
+    STATIC_SAYS("prof.active: false -> true", "on", pid);
+    redis_fill(&redis, 20000);
+    STATIC_SAYS("redis-server", "ps");
+    STATIC_SAYS("next:", "explain", pid);
+    STATIC_SAYS("in use", "stats", pid);
+    STATIC_SAYS(profile, "dump", "--no-call", pid, "-o", profile);
+    STATIC_SAYS("createObject", "report", profile);
+    REQUIRE(redis_answers(&redis), "it does not answer any more");
 }
 
 /* Static, position independent, jemalloc with a prefix of its own. */
@@ -188,6 +215,7 @@ static void nothing_to_attach_to(void)
 const struct check verb_checks[] = {
     {"verbs.redis", on_redis, false},
     {"verbs.static", on_static_program, false},
+    {"verbs.static_file", static_file, false},
     {"verbs.nanosleep", on_nanosleep, true},
     {"verbs.epoll_wait", on_epoll_wait, false},
     {"verbs.spin", on_spin, false},
