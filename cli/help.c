@@ -192,11 +192,14 @@ static const char *line_for(const char *word)
         {"enable", "jeattach on PID"},
         {"flame", "jeattach dump PID -o FILE.html"},
         {"grow", "jeattach leak PID"},
+        {"growth", "jeattach leak PID"},
         {"heap", "jeattach dump PID -o FILE"},
         {"list", "jeattach ps"},
         {"profile", "jeattach record PID -d 30s -o FILE"},
         {"reset", "jeattach mallctl PID prof.reset=19"},
         {"snapshot", "jeattach dump PID -o FILE"},
+        {"start", "jeattach on PID"},
+        {"stop", "jeattach off PID"},
     };
 
     for (size_t i = 0; i < ARRAY_LEN(lines); i++)
@@ -247,9 +250,9 @@ int help_misplaced_operand(const char *word, const char *verb)
 {
     char clean[256];
 
-    message_clean(word, clean, sizeof clean);
-    message("the verb must come before %s", clean);
-    fprintf(stderr, "  fix:   jeattach %s %s\n", verb, clean);
+    message("the verb must come before %s", message_clean(word, clean, sizeof clean));
+    fprintf(stderr, "  fix:   jeattach %s %s\n", verb,
+            options_is_plain_word(word) ? word : "PROCESS");
     return EXIT_USAGE;
 }
 

@@ -42,7 +42,8 @@ static bool asks_for_json(int argc, char **argv)
     return false;
 }
 
-static int run_verb(const struct verb *verb, int argc, char **argv)
+/* compares: two profiles are not added up. */
+static int run_words(const struct verb *verb, int argc, char **argv, bool compares)
 {
     struct options options;
     char fix[OPTIONS_FIX];
@@ -55,6 +56,11 @@ static int run_verb(const struct verb *verb, int argc, char **argv)
         if (asks_for_json(argc, argv))
             message_usage_json(verb->name);
         return EXIT_USAGE;
+    }
+    if (compares && options.more_count == 1 && !options.base) {
+        options.base = options.file;
+        options.file = options.more[0];
+        options.more_count = 0;
     }
     if (options.help)
         return help_verb(verb);
@@ -84,6 +90,11 @@ static int run_verb(const struct verb *verb, int argc, char **argv)
     if (code == EXIT_USAGE && options.json && one && !options_to_stdout(&options))
         message_usage_json(verb->name);
     return code;
+}
+
+static int run_verb(const struct verb *verb, int argc, char **argv)
+{
+    return run_words(verb, argc, argv, false);
 }
 
 /* Returns the exit code if it must not run; EXIT_DONE if it may. */
@@ -135,7 +146,7 @@ static bool look_up_verb(const char *word, unsigned *takes)
     return verb;
 }
 
-/* Without a verb, the verb is ps, but its help would not be what was asked for. */
+/* Without a verb and a process, the verb is ps, but its help would not be what was asked for. */
 static int run_without_verb(int argc, char **argv)
 {
     int code;
@@ -143,20 +154,13 @@ static int run_without_verb(int argc, char **argv)
     for (int i = 1; i < argc; i++)
         if (strcmp(argv[i], "-h") == 0 || strcmp(argv[i], "--help") == 0)
             return help_overview(verbs, ARRAY_LEN(verbs));
+    for (int i = 1; i < argc; i++)
+        if (strncmp(argv[i], "-p", 2) == 0 || strncmp(argv[i], "--pid", 5) == 0)
+            return run_verb(&verb_explain, argc, argv);
     code = run_verb(&verb_ps, argc, argv);
     if (code == EXIT_USAGE)
         message("no verb given, so the verb is ps; jeattach --help lists the others");
     return code;
-}
-
-/* jeattach OLD NEW: two profiles are compared. */
-static int run_profiles(int argc, char **argv)
-{
-    char *words[] = {argv[0], "--base", argv[1], argv[2], NULL};
-
-    if (argc == 3 && operand_of(argv[2]) == OPERAND_PROFILE)
-        return run_verb(&verb_report, (int)ARRAY_LEN(words) - 1, words);
-    return run_verb(&verb_report, argc, argv);
 }
 
 /*
@@ -174,13 +178,17 @@ static int run_word(int argc, char **argv)
     if (verb && kind != OPERAND_NONE) {
         code = help_misplaced_operand(argv[1], kind == OPERAND_PROFILE ? "report" : verb->name);
     } else if (kind == OPERAND_PROFILE) {
-        return run_profiles(argc, argv);
+        return run_words(&verb_report, argc, argv, true);
     } else if (kind == OPERAND_PID || kind == OPERAND_CORE ||
                (kind == OPERAND_NAME && (argc < 3 || *argv[2] == '-') &&
                 !help_resembles_verb(argv[1], verbs, ARRAY_LEN(verbs)))) {
         code = run_verb(&verb_explain, argc, argv);
         if (code == EXIT_GONE && kind == OPERAND_NAME)
-            message("it is no verb, either: jeattach --help lists them");
+            message(
+                access(argv[1], F_OK) == 0
+                    ? "the file of that name is no core file and no heap profile that this user "
+                      "may read, and that is this user's or root's"
+                    : "it is no verb and no file, either: jeattach --help lists the verbs");
         return code;
     } else {
         code = help_unknown_verb(argv[1], verbs, ARRAY_LEN(verbs));

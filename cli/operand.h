@@ -9,7 +9,10 @@ enum operand {
     OPERAND_NONE,
 };
 
-/* Reads the beginning of the file of that path, if it is a regular one. */
+/*
+ * Reads the beginning of the file of that path. A file counts if its name has a dot or a slash, or
+ * is "core", and if it is a regular one of this user or of root.
+ */
 enum operand operand_of(const char *word);
 
 /* Opens a regular file. Returns its descriptor, or -errno; -EINVAL: another kind of file. */

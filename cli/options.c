@@ -58,7 +58,8 @@ bool options_names_directory(const struct options *options, unsigned takes)
 {
     const char *output = options->output;
 
-    return output && !filename_has_directives(output) &&
+    return takes & (TAKES_PATH | TAKES_SERIES | TAKES_RULES) && output &&
+           !options_to_stdout(options) && !filename_has_directives(output) &&
            (takes & TAKES_RULES || (*output && output[strlen(output) - 1] == '/'));
 }
 
@@ -216,11 +217,27 @@ static bool set_value(struct options *options, const struct option_row *row, con
 static bool add_process(struct options *options, unsigned takes, const char *text)
 {
     const enum operand kind = operand_of(text);
+    uint64_t ignored;
     char clean[256];
 
     message_clean(text, clean, sizeof clean);
-    if (kind == OPERAND_NAME && options->name) {
-        message("'%s' is a second name: at most one can be given", clean);
+    if (options->core && kind == OPERAND_CORE) {
+        message("'%s' is a second core file: at most one can be given", clean);
+        return false;
+    }
+    if ((options->name || options->pid_count) && kind == OPERAND_NAME) {
+        message("'%s' is no pid, and the process is given already", clean);
+        options->instead = takes & TAKES_RULES    ? "--when 'RULE', in quotes"
+                           : takes & TAKES_OUTPUT ? "to write it: -o"
+                                                  : NULL;
+        options->instead_of = takes & TAKES_RULES || !options->instead ? NULL : text;
+        return false;
+    }
+    if (kind == OPERAND_NONE && takes & (TAKES_DURATION | TAKES_REFRESH) &&
+        units_parse_duration(text, &ignored)) {
+        message("'%s' is not a process id", clean);
+        options->instead = "for a duration: -d";
+        options->instead_of = text;
         return false;
     }
     if (kind == OPERAND_PROFILE || (kind == OPERAND_CORE && !(takes & TAKES_CORE))) {
@@ -373,8 +390,7 @@ const char *options_wrong_with_several(const struct options *options, unsigned t
     return NULL;
 }
 
-/* True if a shell takes the text as one word, as it is. */
-static bool is_plain_word(const char *text)
+bool options_is_plain_word(const char *text)
 {
     return !text[strspn(text, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
                               "%+,-./:=@_")];
@@ -385,12 +401,12 @@ const char *options_fix(const struct options *options, const char *wrong, const 
 {
     if (options->instead)
         snprintf(out, size, "%s%s%s", options->instead, options->instead_of ? " " : "",
-                 !options->instead_of                 ? ""
-                 : is_plain_word(options->instead_of) ? options->instead_of
-                                                      : "FILE");
+                 !options->instead_of                         ? ""
+                 : options_is_plain_word(options->instead_of) ? options->instead_of
+                                                              : "FILE");
     else if (wrong != one_output)
         snprintf(out, size, "jeattach %s --help", verb);
-    else if (is_plain_word(options->output) && strcmp(options->output, "-") != 0)
+    else if (options_is_plain_word(options->output) && strcmp(options->output, "-") != 0)
         snprintf(out, size, "-o '%%n-%%p.heap'; or a directory: -o %s/", options->output);
     else
         snprintf(out, size, "-o '%%n-%%p.heap', or -o DIR/");

@@ -135,6 +135,9 @@ bool parse_pid(const char *text, pid_t *pid);
  */
 const char *options_wrong_with_several(const struct options *options, unsigned takes);
 
+/* True if a shell takes the text as one word, as it is. */
+bool options_is_plain_word(const char *text);
+
 /*
  * Writes the fix of a text that it, or options_parse in options->wrong, has returned, for the verb
  * of that name. Returns out.

@@ -386,6 +386,8 @@ fault_code capture_write(struct attachment *attachment, struct presentation *pre
 
     if (rc == FAULT_NONE)
         rc = present_write(&presented, output, fault);
+    if (rc == FAULT_NONE)
+        present_notes(&presented);
     present_free(&presented);
     return rc;
 }

@@ -10,6 +10,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#define PREFIX "JEATTACH_"
+
 extern char **environ;
 
 static size_t count_of(char *const *list)
@@ -25,15 +27,30 @@ static int spawn(pid_t *pid, const char *line, char *const *variables)
 {
     char *const words[] = {(char *)"sh", (char *)"-c", (char *)line, NULL};
     posix_spawn_file_actions_t actions;
+    posix_spawnattr_t attributes;
+    sigset_t none, usual;
     int err = posix_spawn_file_actions_init(&actions);
 
     if (err)
         return err;
+    err = posix_spawnattr_init(&attributes);
+    if (err) {
+        posix_spawn_file_actions_destroy(&actions);
+        return err;
+    }
+    sigemptyset(&none);
+    sigemptyset(&usual);
+    sigaddset(&usual, SIGPIPE); /* these are ignored here, which sh(1) cannot undo */
+    sigaddset(&usual, SIGXFSZ);
+    (void)posix_spawnattr_setsigmask(&attributes, &none);
+    (void)posix_spawnattr_setsigdefault(&attributes, &usual);
+    (void)posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
     err = posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
     if (!err)
         err = posix_spawn_file_actions_adddup2(&actions, STDERR_FILENO, STDOUT_FILENO);
     if (!err)
-        err = posix_spawn(pid, "/bin/sh", &actions, NULL, words, variables);
+        err = posix_spawn(pid, "/bin/sh", &actions, &attributes, words, variables);
+    posix_spawnattr_destroy(&attributes);
     posix_spawn_file_actions_destroy(&actions);
     return err;
 }
@@ -48,9 +65,11 @@ int command_start(struct command *command, const char *line, char *const *variab
         return EBUSY;
     if (!all)
         return ENOMEM;
-    /* The first of two of a name counts. */
     memcpy(all, variables, more * sizeof *all);
-    memcpy(all + more, environ, own * sizeof *all);
+    /* This may be the command of another watch. */
+    for (size_t i = 0, n = more; i < own; i++)
+        if (strncmp(environ[i], PREFIX, sizeof PREFIX - 1) != 0)
+            all[n++] = environ[i];
     err = spawn(&command->pid, line, all);
     if (err)
         command->pid = 0;

@@ -15,8 +15,9 @@ struct command_end {
 };
 
 /*
- * Starts a line of sh(1) with its output on stderr, and these variables ("NAME=value", NULL at the
- * end) in its environment. Returns an errno as command_end.err.
+ * Starts a line of sh(1) with its output on stderr, and these variables ("JEATTACH_NAME=value",
+ * NULL at the end) in its environment, and no others that begin so. Returns an errno as
+ * command_end.err.
  */
 int command_start(struct command *command, const char *line, char *const *variables);
 

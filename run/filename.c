@@ -94,6 +94,15 @@ static void put_clean(struct text *text, const char *word)
         put(text, "_", 1);
 }
 
+const char *filename_clean(const char *name, char out[FILENAME_TEXT_MAX])
+{
+    struct text text = {out, FILENAME_TEXT_MAX, 0};
+
+    put_clean(&text, name);
+    out[text.len < FILENAME_TEXT_MAX ? text.len : FILENAME_TEXT_MAX - 1] = '\0';
+    return out;
+}
+
 static void put_directive(struct text *text, char letter, const struct filename_facts *facts)
 {
     char word[32] = "%";

@@ -18,8 +18,6 @@
 
 #include <time.h>
 
-/* The name of the process, in safe characters. */
-#define FILENAME_NAME "%n"
 /* With an extension: redis-server-4242-20261120T102233Z-41MiB.heap */
 #define FILENAME_DEFAULT "%n-%p-%t-%r"
 
@@ -34,6 +32,9 @@ struct filename_facts {
 
 /* Reads the facts as they are now. */
 void filename_facts(struct filename_facts *facts, const struct target *target);
+
+/* Writes a name as %n does. Returns out. */
+const char *filename_clean(const char *name, char out[FILENAME_TEXT_MAX]);
 
 /* Flaws of a template. */
 enum filename_flaw {

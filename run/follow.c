@@ -44,8 +44,8 @@ static bool may_come(fault_code code)
 enum follow_end follow_look(struct follow *follow, size_t *count, struct fault *fault)
 {
     struct selection selection = {0};
-    fault_code rc = selection_find(&selection, &follow->selector, follow->any_allocator, &follow->proc,
-                                   follow->census, NULL, fault);
+    fault_code rc = selection_find(&selection, &follow->selector, follow->any_allocator,
+                                   &follow->proc, follow->census, NULL, fault);
 
     *count = rc == FAULT_NONE ? selection.count : 0;
     if (*count == 1) {

@@ -294,10 +294,13 @@ void outfile_close(struct outfile *out)
 
 void outfile_make_directory(const char *path)
 {
-    const size_t len = strlen(path);
-    AUTO_FREE char *name = len > 1 && path[len - 1] == '/' ? strndup(path, len - 1) : strdup(path);
+    size_t len = strlen(path);
+    AUTO_FREE char *name = NULL;
     struct outfile out = {.begun = false};
 
+    while (len > 1 && path[len - 1] == '/')
+        len--;
+    name = strndup(path, len);
     if (name && outfile_find(&out, name, OUTFILE_LAST_LINK) == 0 && out.name && !out.exists)
         (void)mkdirat(out.dir, out.name, S_IRWXU);
     outfile_close(&out);

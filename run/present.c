@@ -213,7 +213,7 @@ static void report_unmatched(const struct presented *presented)
                         &(struct run_note){.kind = NOTE_FILTER_UNMATCHED, .count = 1u << i});
 }
 
-static void report_notes(const struct presented *presented)
+void present_notes(const struct presented *presented)
 {
     const struct presentation *presentation = presented->presentation;
     const struct run_events *events = presentation->events;
@@ -221,7 +221,7 @@ static void report_notes(const struct presented *presented)
     const struct samples *samples = &presented->samples;
     char title[DISPLAY_TITLE_SIZE];
 
-    if (presentation->terse)
+    if (presentation->terse || !part)
         return;
     report_oddities(presentation, &part->profile);
     if (presented->display.doubt &&
@@ -430,17 +430,19 @@ fault_code present_read(struct presented *presented, const struct presentation *
         .interrupted = interrupt_flag(),
     };
     struct symbols_options symbols = *given;
-    struct present_part *parts = calloc(count, sizeof *parts);
-    fault_code rc = parts ? FAULT_NONE : no_memory(fault);
+    struct present_part *parts;
+    fault_code rc = FAULT_NONE;
 
     *presented = (struct presented){.presentation = presentation,
                                     .display = presentation->display,
                                     .text = sources[0].text,
-                                    .parts = parts,
-                                    .count = parts ? count : 0,
                                     .interrupted = *interrupt_flag()};
     if (presentation->format == FORMAT_RAW)
-        return rc;
+        return FAULT_NONE;
+    presented->parts = parts = calloc(count, sizeof *parts);
+    if (!parts)
+        return no_memory(fault);
+    presented->count = count;
     symbols.once = count == 1; /* no other profile is named by the same symbols */
     symbols.deadline = &deadline;
     symbols.system_lines = presentation->display.lines;
@@ -464,6 +466,8 @@ fault_code present_read(struct presented *presented, const struct presentation *
 
 void present_free(struct presented *presented)
 {
+    if (!presented->parts)
+        return;
     samples_free(&presented->samples);
     for (size_t i = 0; i < presented->count; i++)
         close_part(&presented->parts[i]);
@@ -511,7 +515,6 @@ fault_code present_write(const struct presented *presented, struct output *outpu
         rc = write_stream(presented, output, fault);
     if (rc != FAULT_NONE)
         return rc;
-    report_notes(presented); /* behind the answer */
     if (*interrupt_flag() != presented->interrupted)
         return fault_set(fault, FAULT_INTERRUPTED, EINTR, "present", "the profile");
     if (output && output->err == ETIME)

@@ -71,11 +71,13 @@ fault_code present_read(struct presented *presented, const struct presentation *
                         const struct symbols_options *symbols, const struct present_source *sources,
                         size_t count, struct fault *fault);
 /*
- * Writes them in the format, unless output is NULL, then reports what there is to note, and
- * completes the output. FAULT_INTERRUPTED: a signal has come since present_read began.
+ * Writes them in the format and completes the output, unless that is NULL. FAULT_INTERRUPTED: a
+ * signal has come since present_read began.
  */
 fault_code present_write(const struct presented *presented, struct output *output,
                          struct fault *fault);
+/* Reports what there is to note, behind the answer. */
+void present_notes(const struct presented *presented);
 void present_free(struct presented *presented);
 
 /*

@@ -132,6 +132,7 @@ static enum course start_command(struct watching *watch, unsigned fired, const c
     char name[FILENAME_TEXT_MAX + 16];
     char *const variables[] = {pid, name, rule, rss, limit, file, NULL};
     struct filename_facts facts;
+    char clean[FILENAME_TEXT_MAX];
     int err;
 
     if (!watch->request.command)
@@ -142,8 +143,7 @@ static enum course start_command(struct watching *watch, unsigned fired, const c
     snprintf(rss, sizeof rss, "JEATTACH_RSS=%" PRIu64, watch->measures.rss);
     snprintf(limit, sizeof limit, "JEATTACH_LIMIT=%" PRIu64, watch->measures.limit);
     snprintf(file, sizeof file, "JEATTACH_PROFILE=%s", path);
-    snprintf(name, sizeof name, "JEATTACH_NAME=");
-    (void)filename_expand(FILENAME_NAME, "", &facts, name + strlen(name), sizeof name - strlen(name));
+    snprintf(name, sizeof name, "JEATTACH_NAME=%s", filename_clean(facts.name, clean));
     err = command_start(&watch->command, watch->request.command, variables);
     return err ? report_command(watch, (struct command_end){.err = err}) : COURSE_ON;
 }
@@ -156,17 +156,6 @@ static enum course look_at_command(struct watching *watch)
     return command_ended(&watch->command, &status) && status
                ? report_command(watch, (struct command_end){.status = status})
                : COURSE_ON;
-}
-
-/* The watch ends after its command. */
-static void wait_for_command(struct watching *watch)
-{
-    while (watch->command.pid && !*interrupt_flag()) {
-        const struct pause pause = {.until = clock_now() + SECOND_NS / 20,
-                                    .interrupted = interrupt_flag()};
-        (void)pause_until(&pause);
-        (void)look_at_command(watch);
-    }
 }
 
 /* ---- one profile ---- */
@@ -402,7 +391,6 @@ static enum course watching_run(struct watching *watch)
                 course = COURSE_INTERRUPTED;
         }
     }
-    wait_for_command(watch);
     return course == COURSE_ENDED || course == COURSE_EXECED ? write_last(watch, course) : course;
 }
 
@@ -563,6 +551,19 @@ static enum course end_watch(struct watching *watching, enum course course)
     }
 }
 
+/* The end of a watch, when the process is as it was and nothing is left to be written. */
+static enum course wait_for_command(struct watching *watch, enum course course)
+{
+    while (watch->command.pid && !*interrupt_flag()) {
+        const struct pause pause = {.until = clock_now() + SECOND_NS / 20,
+                                    .interrupted = interrupt_flag()};
+        (void)pause_until(&pause);
+        if (look_at_command(watch) == COURSE_FAILED)
+            course = COURSE_FAILED;
+    }
+    return course;
+}
+
 /* ---- one process ---- */
 
 /* False: interrupted. */
@@ -590,7 +591,7 @@ enum course watch_process(struct watch *watch)
             (void)wait_for_ns(SECOND_NS); /* the new program is being loaded */
         }
     } while (course == COURSE_EXECED);
-    return end_watch(watching, course);
+    return wait_for_command(watching, end_watch(watching, course));
 }
 
 /* ---- one process after the other ---- */
@@ -678,5 +679,5 @@ enum course watch_matching(struct watch *watch)
             return COURSE_INTERRUPTED;
         course = watch_found(watch);
     }
-    return course;
+    return wait_for_command(&watch->watching, course);
 }

@@ -162,7 +162,12 @@ class Words(lib.TestCase):
             (("top", "--sort", "grwoth", "42"), "unknown order 'grwoth': did you mean growth?"),
             (("42", "--instance", "0"), "jeattach explain"),
             (("42", "dump"), "the verb must come before 42\n  fix:   jeattach dump 42\n"),
-            (("-p", "42"), "no verb given, so the verb is ps"),
+            (("-n", "42", "--list"), "no verb given, so the verb is ps"),
+            (("stop", "42"), "fix:   jeattach off PID"),
+            (("dump", "42", "flame.html"), "fix:   to write it: -o flame.html"),
+            (("watch", "42", "rss"), "fix:   --when 'RULE', in quotes"),
+            (("leak", "42", "30s"), "fix:   for a duration: -d 30s"),
+            (("stats", "42", "30s"), "'30s' is not a process id\n  fix:   jeattach stats --help"),
         )
         for words, message in wanted:
             with self.subTest(words=words):

@@ -658,6 +658,10 @@ class PidAlone(Case):
         lib.end_process(process)
         self.assert_failed(lib.run_tool(process.pid), lib.GONE, "no such process")
 
+    def test_pid_as_an_option(self):
+        process = self.idle()
+        self.assertIn("\nnext: jeattach ", self.assert_ran(lib.run_tool("-p", process.pid)).text)
+
     def test_verb_behind(self):
         result = lib.run_tool(self.idle().pid, "dump")
         self.assertEqual(result.code, lib.USAGE)

@@ -128,6 +128,10 @@ class Plugin(lib.TestCase):
         self.assertEqual(self.commands()[-1][-5:],
                          ["status", str(victim.pid), "--json", "--timeout", "10"])
         self.assertIn(b" uses ", self.run_plugin("web").stdout)
+        self.run_plugin("web", "--", "stats", "redis-server", "-q") # a name is one, too
+        self.assertEqual(self.commands()[-1][-3:], ["stats", "redis-server", "-q"])
+        self.run_plugin("web", "--", "mallctl", "opt.prof")
+        self.assertEqual(self.commands()[-1][-3:], ["mallctl", str(victim.pid), "opt.prof"])
         self.pod(pids=[victim.pid, 77])
         several = self.run_plugin("web", "--", "status")
         self.assert_refused(several, "   77  victim", "several processes", "-- status PID")

@@ -333,6 +333,7 @@ class Files(lib.TestCase):
                 file.write(text)
         for words, same in ((names[:1], names[:1]), (names[1:], names[1:]),
                             (names, ["--base", *names]),
+                            ([*names, "--rows", "5"], ["--base", *names, "--rows", "5"]),
                             ([names[0], "--rows", "1"], [names[0], "--rows", "1"])):
             told = self.assert_ran(lib.run_tool(*words)).text
             self.assertEqual(told, lib.run_tool("report", *same).text)

@@ -194,7 +194,15 @@ class Targets(lib.TestCase):
         for words in ((name, str(process.pid)), (name, name)):
             self.assert_failed(lib.run_tool("status", *words), lib.USAGE)
         self.assert_none(lib.GONE, name + "x")
-        self.assert_failed(lib.run_tool(name + "x"), lib.GONE, "no process", "it is no verb, either")
+        # In a directory of others, a file of that name is not taken for it.
+        place = self.directory()
+        for planted in (name, name + ".heap"):
+            shutil.copy(os.path.join(lib.ROOT, "tests", "fixtures", "5.2.1.heap"),
+                        os.path.join(place, planted))
+        os.chown(os.path.join(place, name + ".heap"), lib.NOBODY, lib.NOBODY)
+        self.assertIn("\nnext: ", self.assert_ran(lib.run_tool(name, cwd=place)).text)
+        self.assert_failed(lib.run_tool(name + ".heap", cwd=place), lib.GONE, "no process", "the file of that name")
+        self.assert_failed(lib.run_tool(name + "x"), lib.GONE, "no process", "it is no verb and no file, either")
 
     def test_all(self):
         name = self.unique_name()

@@ -202,22 +202,25 @@ class Limits(WatchTest):
 class Alarm(WatchTest):
     """--exec: a command with the facts in its environment, with a profile or without."""
 
-    def run_alarm(self, process, *words):
-        result = lib.run_tool("watch", process.pid, "--json", "--when", "rss>1M", *words)
+    def run_alarm(self, process, *words, **options):
+        """Returns the result, and the events between the first one and the end of the watch."""
+        result = lib.run_tool("watch", process.pid, "--json", "--when", "rss>1M", *words, **options)
         events = [json.loads(line) for line in result.text.splitlines()]
-        self.assertEqual([event["event"] for event in events][::len(events) - 1],
-                         ["watching", "stopped"])
-        return result, events[1:-1]
+        kinds = [event["event"] for event in events]
+        self.assertEqual((kinds[0], kinds.count("stopped")), ("watching", 1))
+        return result, [event for event in events[1:] if event["event"] != "stopped"]
 
     def test_any_process(self):
         """Without jemalloc, and the command ends before the watch does."""
         process = self.process(["sleep", "600"])
         command = "sleep 0.3; env >%s" % os.path.join(self.directory(), "facts")
-        result, [alarm] = self.run_alarm(process, "--once", "--exec", command)
+        result, [alarm] = self.run_alarm(process, "--once", "--exec", command,
+                                         env={"JEATTACH_PID": "1", "JEATTACH_OTHER": "of another"})
         self.assertEqual((result.code, alarm["event"]), (OK, "alarm"), result)
         facts = dict(line.split("=", 1) for line in lib.read_text(command.split(">")[1]).splitlines())
         self.assertEqual({name: facts["JEATTACH_" + name] for name in ("PID", "NAME", "RULE", "PROFILE")},
                          {"PID": str(process.pid), "NAME": "sleep", "RULE": "rss>1M", "PROFILE": ""})
+        self.assertNotIn("JEATTACH_OTHER", facts)
         self.assertEqual(int(facts["JEATTACH_RSS"]), alarm["rss"])
         self.assertGreater(int(facts["JEATTACH_LIMIT"]), alarm["rss"])
 
@@ -235,6 +238,30 @@ class Alarm(WatchTest):
             self.assertEqual(failed["event"], "command", result)
             self.assertEqual({name: failed[name] for name in end}, end)
         self.assertIn("was ended by signal 9", result.err)
+
+    def test_settled_before_the_command_ends(self):
+        """prof.active has its former value, and the profile is there, while the command still runs."""
+        grower, place = self.grower(active=False), self.directory()
+        tool = self.process([lib.TOOL, "watch", str(grower.pid), "--when", "rss>1M", "--on", "--once",
+                             "-q", "-o", place, "--exec", "touch %s/begun; exec sleep 600" % place],
+                            stderr=subprocess.PIPE, stdout=subprocess.PIPE)
+        self.assertTrue(lib.wait_until(lambda: os.path.exists(place + "/begun")))
+        state = lambda: json.loads(lib.run_tool("status", grower.pid, "--json").text)["prof.active"]
+        self.assertTrue(lib.wait_until(lambda: not state()), "prof.active stays true")
+        self.assertIsNone(tool.poll())
+        [child] = [int(pid) for pid in lib.read_text(
+            "/proc/%d/task/%d/children" % (tool.pid, tool.pid)).split()]
+        tool.send_signal(signal.SIGINT)
+        self.assertEqual(tool.wait(30), OK)
+        os.kill(child, signal.SIGKILL)
+
+    def test_signals_of_the_command(self):
+        """What jeattach ignores is not ignored in it: a writer ends with its reader."""
+        process = self.process(["sleep", "600"])
+        file = os.path.join(self.directory(), "status")
+        self.run_alarm(process, "--once", "--exec", "grep -E '^Sig(Ign|Blk)' /proc/$$/status >" + file)
+        for name, mask in (line.split() for line in lib.read_text(file).splitlines()):
+            self.assertEqual(int(mask, 16) & (1 << 12 | 1 << 24), 0, name)
 
     def test_command_that_lasts(self):
         """It is not started twice at the same time."""

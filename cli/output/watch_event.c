@@ -89,6 +89,7 @@ static void print_event_json(const struct watch_event *event, const char *cause)
         json_profile(&json, event);
     JSON_MEMBERS(&json, WHEN(event->kind == EVENT_RESTORED, NUMBER("count", event->restored)),
                  WHEN(cause, TEXT("cause", cause)),
+                 WHEN(event->command.err, TEXT("cause", strerror(event->command.err))),
                  WHEN(ended && WIFEXITED(status), NUMBER("exit", WEXITSTATUS(status))),
                  WHEN(ended && WIFSIGNALED(status), NUMBER("signal", WTERMSIG(status))),
                  WHEN(event->retry_ns, NUMBER("retry_ns", event->retry_ns)),

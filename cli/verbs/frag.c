@@ -89,8 +89,10 @@ static fault_code perform_frag(struct frag_verb *verb, struct fault *fault)
                           fault);
     if (rc == FAULT_NONE && !show_frag(verb, taken ? &presented.samples : NULL))
         rc = fault_set(fault, FAULT_INTERNAL, ENOMEM, "share the free space", "out of memory");
-    if (rc == FAULT_NONE && taken)
+    if (rc == FAULT_NONE && taken) {
+        present_notes(&presented);
         rc = present_write(&presented, NULL, fault);
+    }
     present_free(&presented);
     return rc;
 }

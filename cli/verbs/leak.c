@@ -160,6 +160,9 @@ static fault_code show_leak(struct leak_verb *verb, struct fault *fault)
     if (leak->profiled) {
         presentation->cut_short = leak->sampling.cut_short_ns;
         rc = leak_read(leak, attachment, presentation, &samples, fault);
+        /* The file comes first: reading names and the screen may take the time for writing. */
+        if (rc == FAULT_NONE)
+            rc = present_write(&samples, output, fault);
         plain = *presentation;
         plain.format = FORMAT_TEXT;
         touched = rc == FAULT_NONE && shown && leak->grows &&
@@ -176,13 +179,15 @@ static fault_code show_leak(struct leak_verb *verb, struct fault *fault)
         }
         rc = capture_read(attachment, presentation, &pages, 1, &faults, fault);
         touched = rc == FAULT_NONE;
+        if (touched)
+            rc = present_write(&faults, output, fault);
     }
-    if (rc == FAULT_NONE && shown &&
+    if ((rc == FAULT_NONE || rc == FAULT_INTERRUPTED) && shown &&
         !print_leak(verb, leak->profiled ? &samples.samples : NULL,
                     touched ? &faults.samples : NULL))
         rc = fault_set(fault, FAULT_INTERNAL, ENOMEM, "show", "the growth");
     if (rc == FAULT_NONE)
-        rc = present_write(leak->profiled ? &samples : &faults, output, fault);
+        present_notes(leak->profiled ? &samples : &faults);
     present_free(&faults);
     present_free(&samples);
     return rc;

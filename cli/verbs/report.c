@@ -280,6 +280,8 @@ static fault_code perform_report(struct presentation *presentation, const struct
     rc = present_read(&presented, presentation, &symbols, sources, count, fault);
     if (rc == FAULT_NONE)
         rc = present_write(&presented, output, fault);
+    if (rc == FAULT_NONE)
+        present_notes(&presented);
     present_free(&presented);
     return rc;
 }

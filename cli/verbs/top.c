@@ -173,9 +173,11 @@ static fault_code draw(struct top *top, struct fault *fault)
 /* Leaves a pause even if a refresh took longer than the interval. */
 static uint64_t next_time(const struct top *top, uint64_t begun)
 {
-    uint64_t interval = top->refresh.model.interval, soonest = clock_now() + interval / 10;
+    const uint64_t interval = top->refresh.model.interval, soonest = clock_now() + interval / 10;
+    const uint64_t end = top->options->duration_ns ? top->begun + top->options->duration_ns : 0;
+    const uint64_t next = begun + interval > soonest ? begun + interval : soonest;
 
-    return begun + interval > soonest ? begun + interval : soonest;
+    return end && end < next ? end : next;
 }
 
 static fault_code show_next(struct top *top, uint64_t begun, struct fault *fault)

@@ -23,12 +23,12 @@ struct option_help {
 
 struct verb {
     const char *name;
-    const char *summary;                     /* one line of the overview */
-    const char *synopses[VERB_SYNOPSES_MAX]; /* the words after the name */
+    const char *summary;                             /* one line of the overview */
+    const char *synopses[VERB_SYNOPSES_MAX];         /* the words after the name */
     struct verb_example examples[VERB_EXAMPLES_MAX]; /* what is typed most */
-    unsigned takes;                          /* TAKES_*: its options and operands */
-    const char *intro;                       /* paragraphs of --help, before the options */
-    const char *notes;                       /* and after them; NULL: none */
+    unsigned takes;                                  /* TAKES_*: its options and operands */
+    const char *intro;                               /* paragraphs of --help, before the options */
+    const char *notes;                               /* and after them; NULL: none */
     struct option_help options[VERB_OPTIONS_MAX];
     /* Called once, before the work on the first of the processes; NULL: nothing is to be said. */
     void (*announce)(const struct options *options);

@@ -211,7 +211,7 @@ const struct verb verb_watch = {
         {
             {"output", "DIR", "write the profiles to this directory, which is made if needed"},
             {"count", NULL,
-             "write at most N profiles, or start the command N times, of one process (default 3)"},
+             "write at most N profiles, or raise N alarms, of one process (default 3)"},
             {"keep", NULL,
              "keep the last N profiles of this process name and user in DIR; remove older ones "
              "that "
