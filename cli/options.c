@@ -424,7 +424,7 @@ static const char *wrong_with_choice(const struct options *options)
     if (pids && options_selective(options) && !options->subprocesses)
         return "a PID cannot be combined with -n, --container, --cgroup or --all, except with -s";
     if (!pids && !options_selective(options))
-        return "no process given: give a PID, or -n NAME";
+        return "no process given: give a pid or a name, as jeattach ps shows them";
     return NULL;
 }
 

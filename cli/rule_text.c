@@ -13,7 +13,7 @@ const char *rule_flaw_text(enum rule_flaw flaw)
         [RULE_NO_VALUE] = "> must be followed by a size (512M, 2G) or a percentage (80%)",
         [RULE_SHARE_RANGE] = "the percentage is out of range",
         [RULE_SHARE_ONLY] = "pressure needs a percentage of time: psi.some>20%/10s",
-        [RULE_SIZE_RANGE] = "the size is out of range",
+        [RULE_SIZE_RANGE] = "the size is out of range; without a unit it is of bytes: 512M, 2G",
         [RULE_WINDOW_ONLY] = "only a window may follow the value: /10s",
         [RULE_NO_WINDOW] = "nothing may follow the value",
         [RULE_WINDOW_RANGE] = "the window must be a duration from 500ms to 24h: /10s, /10m",

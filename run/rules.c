@@ -8,6 +8,8 @@
 #define SECOND_NS      ((uint64_t)1000000000)
 #define LARGEST_MEMORY ((uint64_t)1000000000000000000) /* bytes */
 
+enum { LEAST_SIZE = 1024 }; /* bytes: less is a number without its unit */
+
 static const uint64_t FAR_PAUSE = SECOND_NS / 2, LONGEST_PAUSE = SECOND_NS / 5,
                       SHORTEST_PAUSE = SECOND_NS / 100, LONGEST_RETRY = 60 * SECOND_NS;
 /* Growth below this is ignored: a tiny process grows by any percentage at once. */
@@ -44,7 +46,7 @@ static enum rule_flaw take_value(struct rule *rule, const char **text, double mo
     }
     if (!takes_bytes)
         return RULE_SHARE_ONLY;
-    if (!units_parse_bytes(*text, &rule->bytes, text) || rule->bytes < 1 ||
+    if (!units_parse_bytes(*text, &rule->bytes, text) || rule->bytes < LEAST_SIZE ||
         rule->bytes > LARGEST_MEMORY)
         return RULE_SIZE_RANGE;
     return RULE_GOOD;

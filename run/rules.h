@@ -72,7 +72,7 @@ enum rule_flaw {
     RULE_NO_VALUE,     /* no number after it */
     RULE_SHARE_RANGE,  /* a percentage that is 0 or too large */
     RULE_SHARE_ONLY,   /* a size, where only a percentage is possible */
-    RULE_SIZE_RANGE,   /* a size that is 0 or too large */
+    RULE_SIZE_RANGE,   /* a size that is less than 1 KiB or too large */
     RULE_WINDOW_ONLY,  /* the value is followed by something else than a window */
     RULE_NO_WINDOW,    /* something follows the value of a metric without a window */
     RULE_WINDOW_RANGE, /* no duration, or one that is too short or too long */

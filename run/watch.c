@@ -416,7 +416,6 @@ static fault_code check_first(struct watching *watch)
     }
     if (rc == FAULT_NONE && reads)
         rc = access_profile(attachment, &watch->capture, NULL, &watch->fault);
-    attachment_rest(attachment);
     watch->start.active = state->prof_active;
     watch->start.switched = watch->sampling.owed;
     return rc;
@@ -441,6 +440,7 @@ static fault_code watching_open(struct watching *watch)
              : attachment_map(&watch->attachment, &watch->request.attach, &watch->fault);
     if (rc == FAULT_NONE && watch->request.directory)
         rc = check_first(watch);
+    attachment_rest(&watch->attachment);
     if (rc == FAULT_NONE) {
         watch->metered = true;
         rc = meter_open(&watch->meter, &watch->rules, &watch->attachment.target, &watch->fault);

@@ -18,6 +18,17 @@ class Gauges(allocators.TestCase):
     def read(self, pid):
         return json.loads(self.assert_ran(lib.run_tool("stats", "--no-call", "--json", pid)).text)
 
+    def settled(self, pid):
+        """What is counted when its threads, which may just be starting, have nothing more to do."""
+        counts = []
+
+        def is_settled():
+            counts.append(self.read(pid)["in_use"])
+            return len(counts) > 3 and len(set(counts[-4:])) == 1
+
+        self.assertTrue(lib.wait_until(is_settled, pause=0.05), counts)
+        return self.read(pid)
+
     def own_gauges(self, allocator):
         """The gauges as the process itself collects them, without the tool."""
         return json.loads(allocator.own_stats("J"))["jemalloc"]["stats"]
@@ -57,7 +68,7 @@ class Gauges(allocators.TestCase):
             with self.subTest(version=version):
                 allocator = self.allocator(version, conf=SAMPLING, words=("--threads", 2))
                 self.own_gauges(allocator)
-                told = self.read(allocator.pid)
+                told = self.settled(allocator.pid)
                 names = ("in_use", "sampling", "slabs", "padding", "free_pages", "own_data")
                 words = ("top", "--no-call", "--json", "--every", "100ms", "--count", 3)
                 text = self.assert_ran(lib.run_tool(*words, allocator.pid)).text

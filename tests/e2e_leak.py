@@ -7,8 +7,10 @@ import shutil
 import signal
 import struct
 import subprocess
+import sys
 
 import e2e_record
+import groups
 import lib
 import perf_events
 
@@ -285,6 +287,27 @@ class Classes(lib.TestCase):
         program = os.path.join(self.directory(), name)
         subprocess.run(["g++", "-O1", SOURCE, "-o", program], check=True)
         return program
+
+    def test_limit_of_the_cgroup(self):
+        """How long it lasts, from the growth that the answer is about; not where nothing grows."""
+        group = groups.MemoryGroup("jeattach-leak-%d" % os.getpid(), 4096 << 20)
+        self.addCleanup(group.remove)
+        program = "import time\nkept = []\nwhile True: kept.append(b'x' * (1 << 20)); time.sleep(0.05)"
+        growing = self.process([sys.executable, "-c", program], preexec_fn=group.enter)
+        idle = self.process(["sleep", "600"], preexec_fn=group.enter)
+        size = lambda: int(lib.status_fields(growing.pid)["VmRSS"].split()[0])
+        self.assertTrue(lib.wait_until(lambda: size() > 20000))
+        text = self.assert_ran(lib.run_tool("leak", growing.pid, "-d", "2s")).text
+        self.assertRegex(text, r"\nlimit: 4 GiB of its cgroup, \S+ GiB left: at this rate it is reached "
+                               r"in\s+about \d+ (s|min|h|days?)\n")
+        self.assertNotIn("\nlimit: ", self.assert_ran(lib.run_tool("leak", idle.pid, "-d", "1s")).text)
+        told = json.loads(self.assert_ran(
+            lib.run_tool("leak", growing.pid, "-d", "1s", "--json")).text)
+        self.assertEqual(told["limit"], 4096 << 20)
+        self.assertLess(0, told["limit_left"])
+        self.assertLess(told["limit_left"], 4096 << 20)
+        for process in (growing, idle):
+            lib.end_process(process)
 
     def test_limit_of_its_own(self):
         """It grows up to that, by its own will."""

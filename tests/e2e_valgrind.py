@@ -95,7 +95,7 @@ class Valgrind(lib.TestCase):
         self.assert_unharmed(victim, slow=True)
 
     def test_refusals(self):
-        self.run_verb(lib.USAGE, "no-verb")
+        self.run_verb(lib.USAGE, "no-verb", "42")
         self.run_verb(lib.USAGE, "on", "12x")
         ended = self.process(["true"])
         ended.wait()

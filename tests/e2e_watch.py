@@ -259,7 +259,7 @@ class Alarm(WatchTest):
         """What jeattach ignores is not ignored in it: a writer ends with its reader."""
         process = self.process(["sleep", "600"])
         file = os.path.join(self.directory(), "status")
-        self.run_alarm(process, "--once", "--exec", "grep -E '^Sig(Ign|Blk)' /proc/$$/status >" + file)
+        self.run_alarm(process, "--once", "--exec", "grep -E '^Sig(Ign|Blk)' /proc/self/status >" + file)
         for name, mask in (line.split() for line in lib.read_text(file).splitlines()):
             self.assertEqual(int(mask, 16) & (1 << 12 | 1 << 24), 0, name)
 

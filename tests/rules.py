@@ -55,6 +55,7 @@ ALLOWED = {
     ("cli/operand.c", "open"): (3, OWN + "; /proc/self/fd/N, which is that file"),
     ("cli/operand.c", "stat"): (1, OWN + ": a pipe is not opened twice"),
     ("cli/main.c", "open"): (1, "/dev/null"),
+    ("cli/main.c", "access"): (1, OWN + ": for a message"),
     ("host/spool.c", "open"): (1, "a file without a name (O_TMPFILE) in TMPDIR, /var/tmp, /tmp"),
     ("run/core_file.c", "open"): (3, OWN + ": --core, --root, --exe; below --root, inroot_name"),
     ("run/watch.c", "stat"): (1, "-o, for an error message; outfile_find decides"),

@@ -28,11 +28,6 @@ void way_json(const struct attachment *attachment, bool calls, struct json *json
                  NUMBER_IF(read->count, "unsettled", read->last.unsettled));
 }
 
-void cut_short_json(uint64_t age_ns, struct json *json)
-{
-    JSON_MEMBERS(json, CUT_SHORT(age_ns));
-}
-
 void sampling_json(const struct sampling *sampling, struct json *json)
 {
     JSON_MEMBERS(json, NUMBER("sampled_ns", sampling_ns(sampling)),

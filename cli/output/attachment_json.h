@@ -13,8 +13,6 @@ void attachment_json_begin(const struct attachment *attachment, struct json *jso
 void attachment_json(const struct attachment *attachment, struct json *json);
 /* Adds how the profile was taken: way (calls), and read_ns and unsettled, null if none was read. */
 void way_json(const struct attachment *attachment, bool calls, struct json *json);
-/* Adds CUT_SHORT. */
-void cut_short_json(uint64_t age_ns, struct json *json);
 /*
  * Two fields: cut_short, whether the process ended before, and age_ns: how long before that was
  * seen the profile was read; null if it was not cut short, with age_ns 0.

@@ -28,8 +28,7 @@ static void write_time_exact(uint64_t seconds, char *out)
     append_words(out, "%" PRIu64 " %s", (seconds + lengths[i] / 2) / lengths[i], scales[i].unit);
 }
 
-/* The nearest of a few, by their ratio. */
-static void write_time_rough(uint64_t seconds, char *out)
+const char *time_rough(uint64_t seconds, char out[ROUGH_TIME])
 {
     static const struct {
         uint64_t seconds;
@@ -45,18 +44,23 @@ static void write_time_rough(uint64_t seconds, char *out)
                  {2592000, "a month"}, {31536000, "a year"}};
     size_t i = 0;
 
+    /* By their ratio. */
     while (i + 1 < ARRAY_LEN(times) && seconds * seconds > times[i].seconds * times[i + 1].seconds)
         i++;
-    append_words(out, "%s", times[i].text);
+    snprintf(out, ROUGH_TIME, "%s", times[i].text);
+    return out;
 }
 
 /* A rate that was seen for a moment, or that changes, says little of a time that is much longer. */
 static void write_time_left(const struct explain *explain, uint64_t ns, char *out)
 {
-    const bool rough = explain->rise.uneven || ns / EXPLAIN_GROWTH_TIMES > explain->rise.ns;
+    char time[ROUGH_TIME];
 
     append_words(out, "about ");
-    (rough ? write_time_rough : write_time_exact)(ns / SECOND_NS, out);
+    if (explain->rise.uneven || ns / EXPLAIN_GROWTH_TIMES > explain->rise.ns)
+        append_words(out, "%s", time_rough(ns / SECOND_NS, time));
+    else
+        write_time_exact(ns / SECOND_NS, out);
 }
 
 /* "80 %" */

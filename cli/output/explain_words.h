@@ -5,7 +5,12 @@
 #include "cli/output/advice.h"
 #include "run/explain/explain.h"
 
-enum { EXPLAIN_VERDICT = 768, EXPLAIN_COMMAND = MESSAGE_LINE, OWN_LIMIT_TEXT = 128 };
+enum {
+    EXPLAIN_VERDICT = 768,
+    EXPLAIN_COMMAND = MESSAGE_LINE,
+    OWN_LIMIT_TEXT = 128,
+    ROUGH_TIME = 16
+};
 
 /* Writes the answer in one sentence. Returns out. */
 const char *explain_verdict(const struct explain *explain, char out[EXPLAIN_VERDICT]);
@@ -16,6 +21,9 @@ const char *explain_growth(const struct explain *explain, char out[EXPLAIN_VERDI
 /* Writes "-m 1 GiB: its items grow up to that"; NULL: no limit of its own is known. */
 const char *own_limit_text(const struct own_limit *limit, const char *comm,
                            char out[OWN_LIMIT_TEXT]);
+
+/* Writes a time as the nearest of a few: "20 min". Returns out. */
+const char *time_rough(uint64_t seconds, char out[ROUGH_TIME]);
 
 /* Returns the fact that comes first, in JSON: "between"; NULL: nothing is known. */
 const char *explain_headline_name(const struct explain *explain);

@@ -27,6 +27,7 @@ enum {
     PATIENCE = 600 /* seconds: the longest watch that is proposed */
 };
 
+#define DAY_NS  (86400 * 1e9)
 #define LONG_NS (5ull * 60 * 1000000000) /* who has watched for so long has seen enough */
 
 static const double LATELY = 0.2; /* of the time: what ended before that is said to have ended */
@@ -567,6 +568,26 @@ static void write_seen_rss(const struct leak_view *view, FILE *out)
             units_duration(last->at_ns - first->at_ns, texts[3]));
 }
 
+/* "limit: 400 MiB of its cgroup, 65 MiB left: at this rate it is reached in about 2 min" */
+static void write_limit(const struct leak_view *view, FILE *out)
+{
+    const struct looks *looks = &view->leak->looks;
+    const struct look *first = &looks->list[0], *last = &looks->list[looks->count - 1];
+    const uint64_t left = amount_above(view->use.limit, view->use.used);
+    char limit[UNITS_TEXT], space[UNITS_TEXT], time[ROUGH_TIME];
+    double ns;
+
+    if (looks->count < 2 || !view->use.limit || last->rss <= first->rss)
+        return;
+    ns = (double)left / (double)(last->rss - first->rss) * (double)(last->at_ns - first->at_ns);
+    if (view->machine && ns > DAY_NS)
+        return;
+    fprintf(out, "limit: %s of %s, %s left: at this rate it is reached in about %s\n",
+            units_bytes((double)view->use.limit, limit),
+            view->machine ? "the machine" : "its cgroup", units_bytes((double)left, space),
+            time_rough((uint64_t)fmin(ns / 1e9, 1e9), time));
+}
+
 static int64_t objects_change(const struct looks *looks, unsigned class)
 {
     return (int64_t)(looks->list[looks->count - 1].objects[class] - looks->list[0].objects[class]);
@@ -750,6 +771,8 @@ static void print_head(const struct leak_view *view, FILE *out)
         grow_write_parts(view->faults, lines);
     else
         write_seen_rss(view, lines);
+    if (parts && !has_ended(view) && view->parts->list[0].state < PART_ONCE)
+        write_limit(view, lines);
     if (view->faults && parts && !has_ended(view) &&
         own_limit_text(&view->own_limit, view->attachment->target.stat.comm, own))
         fprintf(lines, "own limit: %s\n", own);
@@ -859,18 +882,14 @@ static const char *verdict_word(const struct leak_view *view)
 static void json_growing(const struct leak_view *view, const struct part *part, struct json *json)
 {
     json_item_begin(json);
-    json_text(json, "kind", part->kind == PART_OBJECTS ? "objects" : grow_kind_name(part->memory));
-    json_text(json, "verdict", part_word(part));
-    json_number_or_null(json, "size", part->size, part->size);
-    json_text_or_null(json, "class", class_name(view, part));
-    json_rounded(json, "bytes", trunc(part->bytes));
-    json_rounded(json, "error", trunc(part->error));
-    json_rounded(json, "bytes_per_s", trunc(part->bytes / fmax(watched_seconds(view), 1e-3)));
-    json_text(json, "evidence", "exact");
-    if (part->class && part->class->wait_s > 0)
-        json_rounded(json, "wait_s", ceil(part->class->wait_s));
-    else
-        json_null(json, "wait_s");
+    JSON_MEMBERS(
+        json, TEXT("kind", part->kind == PART_OBJECTS ? "objects" : grow_kind_name(part->memory)),
+        TEXT("verdict", part_word(part)), NUMBER_IF(part->size, "size", part->size),
+        TEXT_OR_NULL("class", class_name(view, part)), ROUNDED("bytes", trunc(part->bytes)),
+        ROUNDED("error", trunc(part->error)),
+        ROUNDED("bytes_per_s", trunc(part->bytes / fmax(watched_seconds(view), 1e-3))),
+        TEXT("evidence", "exact"),
+        ROUNDED_IF(part->class && part->class->wait_s > 0, "wait_s", ceil(part->class->wait_s)));
     json_list_begin(json, "stacks");
     if (part->kind == PART_MEMORY) {
         grow_touchers_json(view->faults, part->memory, 0, json);
@@ -883,15 +902,14 @@ static void json_growing(const struct leak_view *view, const struct part *part, 
     for (size_t i = 0; i < part->stack_count; i++) {
         const struct part_stack *stack = &part->stacks[i];
         json_item_begin(json);
-        json_rounded(json, "low", trunc(stack->low));
-        json_rounded(json, "high", trunc(stack->high));
-        json_text(json, "evidence", "samples");
+        JSON_MEMBERS(json, ROUNDED("low", trunc(stack->low)), ROUNDED("high", trunc(stack->high)),
+                     TEXT("evidence", "samples"));
         stack_json(json, "stack", view->samples, &view->samples->list[stack->sample]);
         json_item_end(json);
     }
     json_list_end(json);
-    json_number(json, "more_stacks", part->more);
-    json_bool(json, "or_unseen", part->state == PART_ONE_OF && part->unseen);
+    JSON_MEMBERS(json, NUMBER("more_stacks", part->more),
+                 FLAG("or_unseen", part->state == PART_ONE_OF && part->unseen));
     json_item_end(json);
 }
 
@@ -905,17 +923,14 @@ static void json_objects(const struct leak_view *view, struct json *json)
         return;
     }
     json_object_begin(json, "objects");
-    json_rounded(json, "bytes", trunc(view->verdict->growth));
-    json_rounded(json, "error", trunc(view->verdict->error));
-    json_rounded(json, "unseen", trunc(view->verdict->bound));
+    JSON_MEMBERS(json, ROUNDED("bytes", trunc(view->verdict->growth)),
+                 ROUNDED("error", trunc(view->verdict->error)),
+                 ROUNDED("unseen", trunc(view->verdict->bound)));
     json_list_begin(json, "sizes");
-    for (size_t i = 0, count = largest_changes(view, largest, CLASSES_SHOWN); i < count; i++) {
-        json_item_begin(json);
-        json_number(json, "size", looks->classes->list[largest[i]].size);
-        json_signed(json, "objects", objects_change(looks, largest[i]));
-        json_rounded(json, "bytes", trunc(view->verdict->classes[largest[i]].growth));
-        json_item_end(json);
-    }
+    for (size_t i = 0, count = largest_changes(view, largest, CLASSES_SHOWN); i < count; i++)
+        JSON_ITEM(json, NUMBER("size", looks->classes->list[largest[i]].size),
+                  SIGNED("objects", objects_change(looks, largest[i])),
+                  ROUNDED("bytes", trunc(view->verdict->classes[largest[i]].growth)));
     json_list_end(json);
     json_object_end(json);
 }
@@ -930,11 +945,15 @@ void leak_json(const struct leak_view *view, struct json *json)
         leak_answer(view, memory);
     if (memory)
         fclose(memory);
-    json_text_or_null(json, "verdict", verdict_word(view));
-    json_text_or_null(json, "ended", end_word(view));
-    json_text(json, "answer", answer ? answer : "");
-    json_text(json, "evidence", view->verdict ? "exact" : view->samples ? "samples" : "rss");
-    json_number(json, "looks", view->leak->looks.count);
+    JSON_MEMBERS(
+        json, TEXT_OR_NULL("verdict", verdict_word(view)), TEXT_OR_NULL("ended", end_word(view)),
+        TEXT("answer", answer ? answer : ""),
+        TEXT("evidence", view->verdict   ? "exact"
+                         : view->samples ? "samples"
+                                         : "rss"),
+        NUMBER("looks", view->leak->looks.count),
+        NUMBER_IF(view->use.limit, "limit", view->use.limit),
+        NUMBER_IF(view->use.limit, "limit_left", amount_above(view->use.limit, view->use.used)));
     json_objects(view, json);
     json_list_begin(json, "parts");
     for (size_t i = 0; i < view->parts->count; i++)

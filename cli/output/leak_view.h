@@ -3,6 +3,7 @@
 
 #include "base/json.h"
 #include "cli/output/grow_view.h"
+#include "host/limits.h"
 #include "profile/views/growth.h"
 #include "run/explain/own_limit.h"
 #include "run/leak/parts.h"
@@ -16,6 +17,8 @@ struct leak_view {
     const struct growth *growth;   /* of them */
     struct growth_answer answer;   /* of it */
     struct own_limit own_limit;
+    struct limit_use use;           /* at the end; limit 0: not known */
+    bool machine;                   /* it is of the machine, not of a cgroup */
     bool wasteful;                  /* frag has something to say of it */
     const struct grow_view *faults; /* NULL: nothing was seen of pages and page faults */
     const struct display *display;

@@ -28,6 +28,8 @@ struct leak_verb {
     bool profiles;           /* the attachment is open for profiles */
     struct fault no_samples; /* why not, although they were wanted */
     struct own_limit own_limit;
+    struct limit_use use;
+    bool machine;
     bool wasteful; /* frag has something to say of it */
 };
 
@@ -41,37 +43,31 @@ static void json_samples(const struct leak_verb *verb, const struct leak_view *v
     const struct growth *growth = view->growth;
 
     sampling_json(&leak->sampling, json);
-    cut_short_json(leak->sampling.cut_short_ns, json);
-    json_number(json, "covered_percent", (uint64_t)leak_covered_percent(leak));
-    json_number(json, "sampled_bytes", (uint64_t)leak->sampled);
-    json_number(json, "allocated_ns", leak->after.at_ns - leak->before.at_ns);
-    json_signed(json, "grown", growth->grown);
-    json_signed(json, "shrunk", growth->shrunk);
-    json_rounded(json, "error", trunc(growth->error));
-    json_number(json, "rss_before", leak->before.rss);
-    json_number(json, "rss_after", leak->after.rss);
+    JSON_MEMBERS(json, CUT_SHORT(leak->sampling.cut_short_ns),
+                 NUMBER("covered_percent", leak_covered_percent(leak)),
+                 NUMBER("sampled_bytes", leak->sampled),
+                 NUMBER("allocated_ns", leak->after.at_ns - leak->before.at_ns),
+                 SIGNED("grown", growth->grown), SIGNED("shrunk", growth->shrunk),
+                 ROUNDED("error", trunc(growth->error)), NUMBER("rss_before", leak->before.rss),
+                 NUMBER("rss_after", leak->after.rss));
     json_list_begin(json, "rows");
     for (size_t i = 0; i < growth_shown(growth, view->display); i++) {
         const struct growth_row *row = &growth->rows[i];
         json_item_begin(json);
-        json_signed(json, "bytes", row->bytes);
-        json_signed(json, "objects", row->objects);
-        json_rounded(json, "error", trunc(row->error));
-        json_rounded(json, "bytes_per_s", trunc(row->bytes_per_s));
-        json_rounded(json, "low", floor(row->trend.low)); /* outwards: bytes lies between them */
-        json_rounded(json, "high", ceil(row->trend.high));
-        json_text(json, "verdict", trend_verdict_name(row->trend.verdict));
-        json_bool(json, "within_error", row->within);
-        if (row->trend.verdict == TREND_STOPPED)
-            json_rounded(json, "stopped_s", row->trend.stopped);
-        else
-            json_null(json, "stopped_s");
+        JSON_MEMBERS(
+            json, SIGNED("bytes", row->bytes), SIGNED("objects", row->objects),
+            ROUNDED("error", trunc(row->error)), ROUNDED("bytes_per_s", trunc(row->bytes_per_s)),
+            /* outwards: bytes lies between them */
+            ROUNDED("low", floor(row->trend.low)), ROUNDED("high", ceil(row->trend.high)),
+            TEXT("verdict", trend_verdict_name(row->trend.verdict)),
+            FLAG("within_error", row->within),
+            ROUNDED_IF(row->trend.verdict == TREND_STOPPED, "stopped_s", row->trend.stopped));
         stack_json(json, "stack", view->samples, &view->samples->list[row->sample]);
         json_item_end(json);
     }
     json_list_end(json);
-    json_number(json, "holds", verb->attachment.caller.holds);
-    json_number(json, "longest_held_ns", verb->attachment.caller.longest_ns);
+    JSON_MEMBERS(json, NUMBER("holds", verb->attachment.caller.holds),
+                 NUMBER("longest_held_ns", verb->attachment.caller.longest_ns));
     way_json(&verb->attachment, access_calls(&verb->attachment), json);
     attachment_json(&verb->attachment, json);
 }
@@ -117,6 +113,8 @@ static bool print_leak(struct leak_verb *verb, const struct samples *samples,
                              .samples = samples,
                              .growth = &growth,
                              .own_limit = verb->own_limit,
+                             .use = verb->use,
+                             .machine = verb->machine,
                              .wasteful = verb->wasteful,
                              .faults = touchers ? &faults : NULL,
                              .display = display,
@@ -233,6 +231,18 @@ static void look_at_end(struct leak_verb *verb)
     attachment_rest(attachment);
 }
 
+static void read_limit(struct leak_verb *verb)
+{
+    const struct target *target = &verb->attachment.target;
+    struct limits limits;
+
+    limits_open(&limits, target->proc, target_via(target));
+    if (!limits_use(&limits, 0, &verb->use))
+        verb->use.limit = 0;
+    verb->machine = verb->use.limit == limits.machine;
+    limits_close(&limits);
+}
+
 static fault_code perform_leak(struct leak_verb *verb, struct fault *fault)
 {
     const struct options *options = verb->options;
@@ -259,6 +269,7 @@ static fault_code perform_leak(struct leak_verb *verb, struct fault *fault)
     if (!options->json)
         verb->own_limit =
             own_limit_find(leak->grow.heaps, &verb->attachment.target, &verb->attachment.memory);
+    read_limit(verb);
     verb->presentation.events = &verb->job.events;
     return show_leak(verb, fault);
 }

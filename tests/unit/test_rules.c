@@ -64,6 +64,7 @@ static void test_wrong_texts(void)
         "rss>",
         "rss>%",
         "rss>0",
+        "rss>400", /* who means MiB */
         "rss>0%",
         "rss>101%",
         "rss>80%%",
