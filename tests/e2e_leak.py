@@ -298,8 +298,8 @@ class Classes(lib.TestCase):
         size = lambda: int(lib.status_fields(growing.pid)["VmRSS"].split()[0])
         self.assertTrue(lib.wait_until(lambda: size() > 20000))
         text = self.assert_ran(lib.run_tool("leak", growing.pid, "-d", "2s")).text
-        self.assertRegex(text, r"\nlimit: 4 GiB of its cgroup, \S+ GiB left: at this rate it is reached "
-                               r"in\s+about \d+ (s|min|h|days?)\n")
+        self.assertRegex(text, r"\nlimit: 4 GiB \(its cgroup\), \S+ GiB left, for about "
+                               r"\d+ (s|min|h|days?) at this rate\n")
         self.assertNotIn("\nlimit: ", self.assert_ran(lib.run_tool("leak", idle.pid, "-d", "1s")).text)
         told = json.loads(self.assert_ran(
             lib.run_tool("leak", growing.pid, "-d", "1s", "--json")).text)

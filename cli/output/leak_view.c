@@ -568,7 +568,7 @@ static void write_seen_rss(const struct leak_view *view, FILE *out)
             units_duration(last->at_ns - first->at_ns, texts[3]));
 }
 
-/* "limit: 400 MiB of its cgroup, 65 MiB left: at this rate it is reached in about 2 min" */
+/* "limit: 400 MiB (its cgroup), 65 MiB left, for about 2 min at this rate" */
 static void write_limit(const struct leak_view *view, FILE *out)
 {
     const struct looks *looks = &view->leak->looks;
@@ -582,10 +582,9 @@ static void write_limit(const struct leak_view *view, FILE *out)
     ns = (double)left / (double)(last->rss - first->rss) * (double)(last->at_ns - first->at_ns);
     if (view->machine && ns > DAY_NS)
         return;
-    fprintf(out, "limit: %s of %s, %s left: at this rate it is reached in about %s\n",
-            units_bytes((double)view->use.limit, limit),
-            view->machine ? "the machine" : "its cgroup", units_bytes((double)left, space),
-            time_rough((uint64_t)fmin(ns / 1e9, 1e9), time));
+    fprintf(out, "limit: %s (%s), %s left, for about %s at this rate\n",
+            units_bytes((double)view->use.limit, limit), view->machine ? "machine" : "its cgroup",
+            units_bytes((double)left, space), time_rough((uint64_t)fmin(ns / 1e9, 1e9), time));
 }
 
 static int64_t objects_change(const struct looks *looks, unsigned class)
