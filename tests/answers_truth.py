@@ -324,7 +324,9 @@ def check_rows(told, truth, scene_, sampled):
     for size in scene_.sizes:
         wanted = truth["classes"].get(str(size), 0)
         found = {row["class_bytes"] for row in rows if row["size"] == size}
-        if wanted > total / 20 and (len(found) != 1 or not near(found.pop(), wanted, 64 * KIB)):
+        # jemalloc also counts what was never touched: the rest of the last slab of each thread.
+        untouched = max(64 * KIB, wanted // 200)
+        if wanted > total / 20 and (len(found) != 1 or not near(min(found), wanted, untouched)):
             yield WRONG, "frag class", "of %d bytes: %s, is %d" % (size, found, wanted)
 
 
