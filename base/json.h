@@ -78,44 +78,25 @@ struct field {
     };
 };
 
-#define NUMBER(name, value)                                                                        \
+#define FIELD(name, kind, member, value)                                                           \
     {                                                                                              \
-        name, FIELD_NUMBER, .number = (uint64_t)(value)                                            \
+        name, kind, .member = value                                                                \
     }
-#define SIGNED(name, value)                                                                        \
-    {                                                                                              \
-        name, FIELD_SIGNED, .integer = value                                                       \
-    }
-#define ROUNDED(name, value)                                                                       \
-    {                                                                                              \
-        name, FIELD_ROUNDED, .real = value                                                         \
-    }
-#define FLAG(name, value)                                                                          \
-    {                                                                                              \
-        name, FIELD_BOOL, .truth = value                                                           \
-    }
-#define TEXT(name, value)                                                                          \
-    {                                                                                              \
-        name, FIELD_TEXT, .text = value                                                            \
-    }
-#define NOTHING(name)                                                                              \
-    {                                                                                              \
-        name, FIELD_NULL, .text = NULL                                                             \
-    }
+#define FIELD_IF(known, name, kind, member, value, none)                                           \
+    FIELD(name, (known) ? kind : FIELD_NULL, member, (known) ? value : none)
+
+#define NUMBER(name, value)  FIELD(name, FIELD_NUMBER, number, (uint64_t)(value))
+#define SIGNED(name, value)  FIELD(name, FIELD_SIGNED, integer, value)
+#define ROUNDED(name, value) FIELD(name, FIELD_ROUNDED, real, value)
+#define FLAG(name, value)    FIELD(name, FIELD_BOOL, truth, value)
+#define TEXT(name, value)    FIELD(name, FIELD_TEXT, text, value)
+#define NOTHING(name)        FIELD(name, FIELD_NULL, text, NULL)
+#define NUMBER_IF(known, name, value)                                                              \
+    FIELD_IF(known, name, FIELD_NUMBER, number, (uint64_t)(value), 0)
+#define ROUNDED_IF(known, name, value) FIELD_IF(known, name, FIELD_ROUNDED, real, (value), 0)
+#define TEXT_IF(known, name, value)    FIELD_IF(known, name, FIELD_TEXT, text, (value), NULL)
 /* The text, or null if it is NULL or empty. */
 #define TEXT_OR_NULL(name, value) field_of_text(name, value)
-#define NUMBER_IF(known, name, value)                                                              \
-    {                                                                                              \
-        name, (known) ? FIELD_NUMBER : FIELD_NULL, .number = (known) ? (uint64_t)(value) : 0       \
-    }
-#define ROUNDED_IF(known, name, value)                                                             \
-    {                                                                                              \
-        name, (known) ? FIELD_ROUNDED : FIELD_NULL, .real = (known) ? (value) : 0                  \
-    }
-#define TEXT_IF(known, name, value)                                                                \
-    {                                                                                              \
-        name, (known) ? FIELD_TEXT : FIELD_NULL, .text = (known) ? (value) : NULL                  \
-    }
 
 /* The field of the arguments behind the condition; without it the field is left out. */
 #define WHEN(condition, ...)                                                                       \

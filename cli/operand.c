@@ -6,24 +6,11 @@
 #include "profile/heap_unpack.h"
 
 #include <ctype.h>
-#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
-
-int operand_open(const char *path)
-{
-    AUTO_CLOSE int fd = -1;
-    struct stat st;
-
-    if (stat(path, &st) ||
-        (S_ISREG(st.st_mode) &&
-         ((fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK)) < 0 || fstat(fd, &st))))
-        return -errno;
-    return S_ISREG(st.st_mode) ? steal_fd(&fd) : -EINVAL;
-}
 
 /*
  * A word names a file only if it is written like one, and the file is of this user or of root: in a

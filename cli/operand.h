@@ -14,6 +14,3 @@ enum operand {
  * is "core", and if it is a regular one of this user or of root.
  */
 enum operand operand_of(const char *word);
-
-/* Opens a regular file. Returns its descriptor, or -errno; -EINVAL: another kind of file. */
-int operand_open(const char *path);

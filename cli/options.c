@@ -230,21 +230,21 @@ static bool add_process(struct options *options, unsigned takes, const char *tex
         options->instead = takes & TAKES_RULES    ? "--when 'RULE', in quotes"
                            : takes & TAKES_OUTPUT ? "to write it: -o"
                                                   : NULL;
-        options->instead_of = takes & TAKES_RULES || !options->instead ? NULL : text;
+        options->instead_word = takes & TAKES_RULES || !options->instead ? NULL : text;
         return false;
     }
     if (kind == OPERAND_NONE && takes & (TAKES_DURATION | TAKES_REFRESH) &&
         units_parse_duration(text, &ignored)) {
         message("'%s' is not a process id", clean);
         options->instead = "for a duration: -d";
-        options->instead_of = text;
+        options->instead_word = text;
         return false;
     }
     if (kind == OPERAND_PROFILE || (kind == OPERAND_CORE && !(takes & TAKES_CORE))) {
         message("%s is a %s, and this verb needs a process", clean,
                 kind == OPERAND_CORE ? "core file" : "heap profile");
         options->instead = kind == OPERAND_CORE ? "jeattach explain" : "jeattach report";
-        options->instead_of = text;
+        options->instead_word = text;
         return false;
     }
     return set_value(options,
@@ -400,10 +400,10 @@ const char *options_fix(const struct options *options, const char *wrong, const 
                         char *out, size_t size)
 {
     if (options->instead)
-        snprintf(out, size, "%s%s%s", options->instead, options->instead_of ? " " : "",
-                 !options->instead_of                         ? ""
-                 : options_is_plain_word(options->instead_of) ? options->instead_of
-                                                              : "FILE");
+        snprintf(out, size, "%s%s%s", options->instead, options->instead_word ? " " : "",
+                 !options->instead_word                         ? ""
+                 : options_is_plain_word(options->instead_word) ? options->instead_word
+                                                                : "FILE");
     else if (wrong != one_output)
         snprintf(out, size, "jeattach %s --help", verb);
     else if (options_is_plain_word(options->output) && strcmp(options->output, "-") != 0)

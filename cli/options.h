@@ -103,9 +103,9 @@ struct options {
     bool show_bytes;            /* --show-bytes */
     unsigned period;            /* --period, in page faults; 0: not given */
     bool verbose;
-    const char *wrong;      /* after options_parse: what is inconsistent; NULL: nothing */
-    const char *instead;    /* after it: what to write in place of a word that cannot be; NULL */
-    const char *instead_of; /* the last word of that; NULL: none */
+    const char *wrong;        /* after options_parse: what is inconsistent; NULL: nothing */
+    const char *instead;      /* after it: what to write in place of a word that cannot be; NULL */
+    const char *instead_word; /* the last word of that; NULL: none */
     bool given[OPTION_ROWS_MAX]; /* the rows of option_table.h that were */
     struct profile_options report;
     struct watch_options watch;

@@ -384,10 +384,5 @@ fault_code capture_write(struct attachment *attachment, struct presentation *pre
     struct presented presented;
     fault_code rc = capture_read(attachment, presentation, &source, 1, &presented, fault);
 
-    if (rc == FAULT_NONE)
-        rc = present_write(&presented, output, fault);
-    if (rc == FAULT_NONE)
-        present_notes(&presented);
-    present_free(&presented);
-    return rc;
+    return present_end(&presented, rc, output, fault);
 }

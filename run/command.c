@@ -23,9 +23,9 @@ static size_t count_of(char *const *list)
     return n;
 }
 
-static int spawn(pid_t *pid, const char *line, char *const *variables)
+int command_spawn(pid_t *pid, const char *path, char *const *words, char *const *environment,
+                  int in, int out)
 {
-    char *const words[] = {(char *)"sh", (char *)"-c", (char *)line, NULL};
     posix_spawn_file_actions_t actions;
     posix_spawnattr_t attributes;
     sigset_t none, usual;
@@ -40,16 +40,16 @@ static int spawn(pid_t *pid, const char *line, char *const *variables)
     }
     sigemptyset(&none);
     sigemptyset(&usual);
-    sigaddset(&usual, SIGPIPE); /* these are ignored here, which sh(1) cannot undo */
+    sigaddset(&usual, SIGPIPE); /* these are ignored here, which a shell cannot undo */
     sigaddset(&usual, SIGXFSZ);
     (void)posix_spawnattr_setsigmask(&attributes, &none);
     (void)posix_spawnattr_setsigdefault(&attributes, &usual);
     (void)posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
-    err = posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
+    err = posix_spawn_file_actions_adddup2(&actions, in, STDIN_FILENO);
     if (!err)
-        err = posix_spawn_file_actions_adddup2(&actions, STDERR_FILENO, STDOUT_FILENO);
+        err = posix_spawn_file_actions_adddup2(&actions, out, STDOUT_FILENO);
     if (!err)
-        err = posix_spawn(pid, "/bin/sh", &actions, &attributes, words, variables);
+        err = posix_spawn(pid, path, &actions, &attributes, words, environment);
     posix_spawnattr_destroy(&attributes);
     posix_spawn_file_actions_destroy(&actions);
     return err;
@@ -58,11 +58,15 @@ static int spawn(pid_t *pid, const char *line, char *const *variables)
 int command_start(struct command *command, const char *line, char *const *variables)
 {
     const size_t own = count_of(environ), more = count_of(variables);
+    char *const words[] = {(char *)"sh", (char *)"-c", (char *)line, NULL};
     AUTO_FREE char **all = calloc(own + more + 1, sizeof *all);
+    AUTO_CLOSE int nothing = open("/dev/null", O_RDONLY | O_CLOEXEC);
     int err;
 
     if (command->pid)
         return EBUSY;
+    if (nothing < 0)
+        return errno;
     if (!all)
         return ENOMEM;
     memcpy(all, variables, more * sizeof *all);
@@ -70,7 +74,7 @@ int command_start(struct command *command, const char *line, char *const *variab
     for (size_t i = 0, n = more; i < own; i++)
         if (strncmp(environ[i], PREFIX, sizeof PREFIX - 1) != 0)
             all[n++] = environ[i];
-    err = spawn(&command->pid, line, all);
+    err = command_spawn(&command->pid, "/bin/sh", words, all, nothing, STDERR_FILENO);
     if (err)
         command->pid = 0;
     return err;

@@ -1,9 +1,17 @@
-/* A command of the operator's that a watch starts. */
+/* Programs that are started: dot, and the command of a watch. */
 #pragma once
 
 #include <stdbool.h>
 #include <sys/types.h>
 
+/*
+ * Starts a program with these file descriptors as its stdin and stdout, no signal blocked, and
+ * those that the tool ignores as they usually are. Returns 0 or an errno.
+ */
+int command_spawn(pid_t *pid, const char *path, char *const *words, char *const *environment,
+                  int in, int out);
+
+/* A command of the operator's. */
 struct command {
     pid_t pid; /* 0: none is running */
 };

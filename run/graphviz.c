@@ -1,11 +1,11 @@
 #include "run/graphviz.h"
 #include "base/util.h"
+#include "run/command.h"
 #include "run/faults.h"
 #include "run/interrupt.h"
 
 #include <errno.h>
 #include <signal.h>
-#include <spawn.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
@@ -34,24 +34,6 @@ bool graphviz_find(char *path, size_t size)
         at += len + (at[len] == ':');
     }
     return false;
-}
-
-/* Graph and picture are memory files, so that neither side can block the other. */
-static int spawn(const char *dot, int graph, int picture, pid_t *child)
-{
-    char *const words[] = {(char *)"dot", (char *)"-Tsvg", NULL};
-    posix_spawn_file_actions_t actions;
-    int err = posix_spawn_file_actions_init(&actions);
-
-    if (err)
-        return err;
-    err = posix_spawn_file_actions_adddup2(&actions, graph, STDIN_FILENO);
-    if (!err)
-        err = posix_spawn_file_actions_adddup2(&actions, picture, STDOUT_FILENO);
-    if (!err)
-        err = posix_spawn(child, dot, &actions, NULL, words, environ);
-    posix_spawn_file_actions_destroy(&actions);
-    return err;
 }
 
 static fault_code draw_failed(struct fault *fault, const char *what)
@@ -107,6 +89,8 @@ static fault_code copy(int picture, FILE *out, struct fault *fault)
 fault_code graphviz_draw(const char *dot, const char *graph, size_t len, FILE *out,
                          struct fault *fault)
 {
+    char *const words[] = {(char *)"dot", (char *)"-Tsvg", NULL};
+    /* Memory files, so that neither side can block the other. */
     AUTO_CLOSE int in = memfd_create("graph", MFD_CLOEXEC);
     AUTO_CLOSE int picture = memfd_create("picture", MFD_CLOEXEC);
     fault_code rc;
@@ -115,7 +99,7 @@ fault_code graphviz_draw(const char *dot, const char *graph, size_t len, FILE *o
 
     if (in < 0 || picture < 0 || pwrite(in, graph, len, 0) != (ssize_t)len)
         return graphviz_failed(fault, errno, "the graph");
-    err = spawn(dot, in, picture, &child);
+    err = command_spawn(&child, dot, words, environ, in, picture);
     if (err)
         return graphviz_failed(fault, err, dot);
     (void)prlimit(child, RLIMIT_AS, &draw_memory, NULL);

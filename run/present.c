@@ -522,3 +522,14 @@ fault_code present_write(const struct presented *presented, struct output *outpu
                          "--timeout ended while it was written");
     return output ? finish_output(presentation, output, "", 0, fault) : FAULT_NONE;
 }
+
+fault_code present_end(struct presented *presented, fault_code rc, struct output *output,
+                       struct fault *fault)
+{
+    if (rc == FAULT_NONE)
+        rc = present_write(presented, output, fault);
+    if (rc == FAULT_NONE)
+        present_notes(presented);
+    present_free(presented);
+    return rc;
+}

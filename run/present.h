@@ -79,6 +79,9 @@ fault_code present_write(const struct presented *presented, struct output *outpu
 /* Reports what there is to note, behind the answer. */
 void present_notes(const struct presented *presented);
 void present_free(struct presented *presented);
+/* All three, where rc is what present_read has returned. Returns the first fault. */
+fault_code present_end(struct presented *presented, fault_code rc, struct output *output,
+                       struct fault *fault);
 
 /*
  * Notes of which modules the files were not read to their end, and why; also, with samples, which

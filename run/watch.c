@@ -131,19 +131,18 @@ static enum course start_command(struct watching *watch, unsigned fired, const c
         file[FILENAME_MAX_BYTES + 32];
     char name[FILENAME_TEXT_MAX + 16];
     char *const variables[] = {pid, name, rule, rss, limit, file, NULL};
-    struct filename_facts facts;
+    const struct target *target = &watch->attachment.target;
     char clean[FILENAME_TEXT_MAX];
     int err;
 
     if (!watch->request.command)
         return COURSE_ON;
-    filename_facts(&facts, &watch->attachment.target);
-    snprintf(pid, sizeof pid, "JEATTACH_PID=%d", (int)watch->attachment.target.pid);
+    snprintf(pid, sizeof pid, "JEATTACH_PID=%d", (int)target->pid);
     snprintf(rule, sizeof rule, "JEATTACH_RULE=%s", watch->rules.list[__builtin_ctz(fired)].text);
     snprintf(rss, sizeof rss, "JEATTACH_RSS=%" PRIu64, watch->measures.rss);
     snprintf(limit, sizeof limit, "JEATTACH_LIMIT=%" PRIu64, watch->measures.limit);
     snprintf(file, sizeof file, "JEATTACH_PROFILE=%s", path);
-    snprintf(name, sizeof name, "JEATTACH_NAME=%s", filename_clean(facts.name, clean));
+    snprintf(name, sizeof name, "JEATTACH_NAME=%s", filename_clean(target->stat.comm, clean));
     err = command_start(&watch->command, watch->request.command, variables);
     return err ? report_command(watch, (struct command_end){.err = err}) : COURSE_ON;
 }

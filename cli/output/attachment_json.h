@@ -30,6 +30,4 @@ void stack_json(struct json *json, const char *name, const struct samples *sampl
 
 /* A field that is a fact; an unknown one is null. */
 #define FACT(name, fact)                                                                           \
-    {                                                                                              \
-        name, (fact) == FACT_UNKNOWN ? FIELD_NULL : FIELD_BOOL, .truth = (fact) == FACT_YES        \
-    }
+    FIELD(name, (fact) == FACT_UNKNOWN ? FIELD_NULL : FIELD_BOOL, truth, (fact) == FACT_YES)

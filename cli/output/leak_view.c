@@ -27,7 +27,7 @@ enum {
     PATIENCE = 600 /* seconds: the longest watch that is proposed */
 };
 
-#define DAY_NS  (86400 * 1e9)
+#define DAY_NS  (86400ull * 1000000000)
 #define LONG_NS (5ull * 60 * 1000000000) /* who has watched for so long has seen enough */
 
 static const double LATELY = 0.2; /* of the time: what ended before that is said to have ended */
@@ -575,16 +575,19 @@ static void write_limit(const struct leak_view *view, FILE *out)
     const struct look *first = &looks->list[0], *last = &looks->list[looks->count - 1];
     const uint64_t left = amount_above(view->use.limit, view->use.used);
     char limit[UNITS_TEXT], space[UNITS_TEXT], time[ROUGH_TIME];
-    double ns;
+    uint64_t ns;
+    bool soon;
 
     if (looks->count < 2 || !view->use.limit || last->rss <= first->rss)
         return;
-    ns = (double)left / (double)(last->rss - first->rss) * (double)(last->at_ns - first->at_ns);
-    if (view->machine && ns > DAY_NS)
+    soon = rise_time_left(
+        left, (double)(last->rss - first->rss) / (double)(last->at_ns - first->at_ns) * 1e9, &ns);
+    if (view->machine && (!soon || ns > DAY_NS))
         return;
     fprintf(out, "limit: %s (%s), %s left, for about %s at this rate\n",
             units_bytes((double)view->use.limit, limit), view->machine ? "machine" : "its cgroup",
-            units_bytes((double)left, space), time_rough((uint64_t)fmin(ns / 1e9, 1e9), time));
+            units_bytes((double)left, space),
+            time_rough(soon ? ns / 1000000000 : UINT32_MAX, time));
 }
 
 static int64_t objects_change(const struct looks *looks, unsigned class)

@@ -33,7 +33,7 @@ static void print_dump_json(const struct dump *dump)
 
     attachment_json_begin(attachment, &json);
     JSON_MEMBERS(&json, TEXT("path", dump->path),
-                 TEXT_IF(!(output), "target_path", dump->result.target_path),
+                 TEXT_IF(!output, "target_path", dump->result.target_path),
                  NUMBER("bytes", output ? dump->capture.bytes : dump->result.bytes));
     way_json(attachment, access_calls(attachment), &json);
     attachment_json(attachment, &json);

@@ -4,7 +4,6 @@
 #include "cli/faults.h"
 #include "cli/message.h"
 #include "cli/notes.h"
-#include "cli/operand.h"
 #include "cli/presentation.h"
 #include "cli/verbs/verbs.h"
 #include "cli/words.h"
@@ -179,10 +178,23 @@ static int open_map_of_process(const char *file)
     return fd;
 }
 
+/* A regular file, or -errno. A pipe is not opened: its writer would take us for its reader. */
+static int open_named(const char *path)
+{
+    AUTO_CLOSE int fd = -1;
+    struct stat st;
+
+    if (stat(path, &st) ||
+        (S_ISREG(st.st_mode) &&
+         ((fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK)) < 0 || fstat(fd, &st))))
+        return -errno;
+    return S_ISREG(st.st_mode) ? steal_fd(&fd) : -EINVAL;
+}
+
 static bool check_named(const char *option, const char *path)
 {
     char clean[256];
-    AUTO_CLOSE int fd = path ? operand_open(path) : -1;
+    AUTO_CLOSE int fd = path ? open_named(path) : -1;
 
     if (path && fd < 0)
         message("%s %s: %s", option, message_clean(path, clean, sizeof clean),
@@ -194,7 +206,7 @@ static int open_report_map(void *ctx)
 {
     const struct options *options = ctx;
 
-    return options->report.perf_map ? operand_open(options->report.perf_map)
+    return options->report.perf_map ? open_named(options->report.perf_map)
                                     : open_map_of_process(options->file);
 }
 
@@ -226,7 +238,7 @@ static bool check_several(const struct options *options)
 /* jeprof's words: the program before its profile. */
 static void take_program(struct options *options)
 {
-    AUTO_CLOSE int fd = options->more_count ? operand_open(options->file) : -1;
+    AUTO_CLOSE int fd = options->more_count ? open_named(options->file) : -1;
     char magic[SELFMAG];
 
     if (options->program || fd < 0 || !file_read(fd, 0, magic, sizeof magic) ||
@@ -278,12 +290,7 @@ static fault_code perform_report(struct presentation *presentation, const struct
     set_title(presentation, options);
     presentation->display.time_ns = sources[0].time_ns;
     rc = present_read(&presented, presentation, &symbols, sources, count, fault);
-    if (rc == FAULT_NONE)
-        rc = present_write(&presented, output, fault);
-    if (rc == FAULT_NONE)
-        present_notes(&presented);
-    present_free(&presented);
-    return rc;
+    return present_end(&presented, rc, output, fault);
 }
 
 /* The order of the rows. */

@@ -515,7 +515,7 @@ const struct verb verb_top = {
     .name = "top",
     .summary = "show memory and the largest allocation sites, live",
     .synopses = {"[options] PROCESS"},
-    .examples = {{"jeattach top 4242", "live: q ends it, h lists the keys"},
+    .examples = {{"jeattach top 4242", "live; its last line lists the keys, q ends it"},
                  {"jeattach top 4242 --once", "one screen, also in a pipe"}},
     .takes = TAKES_REFRESH | TAKES_ONE | TAKES_HOOKS | TAKES_WAY,
     .intro = "Shows, at each refresh, the RSS and the parts of it, with rates per second,\n"
